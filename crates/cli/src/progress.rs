@@ -124,9 +124,10 @@ impl Bar {
     }
 }
 
-/// Formats a duration to the nearest second: 47s, 3m 05s, 2h 07m.
+/// Formats a duration, rounded: 47s, 3m 05s, 2h 07m.
 fn clock(time: Duration) -> String {
-    let seconds = time.saturating_add(Duration::from_millis(500)).as_secs();
+    let step = Duration::from_secs(if time.as_secs_f64() < 3599.5 { 1 } else { 60 });
+    let seconds = time.saturating_add(step / 2).as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds}s"),
         (0, minutes, seconds) => format!("{minutes}m {seconds:02}s"),
@@ -180,6 +181,7 @@ mod tests {
         assert_eq!([0, 59, 60, 3599].map(clock), ["0s", "59s", "1m 00s", "59m 59s"]);
         assert_eq!(clock(7620), "2h 07m");
         assert_eq!(super::clock(Duration::from_millis(59_500)), "1m 00s");
+        assert_eq!([3659, 3600 + 59 * 60 + 30].map(clock), ["1h 01m", "2h 00m"]);
     }
 
     #[test]

@@ -85,8 +85,7 @@ pub fn unlock(file: &File) -> io::Result<()> {
 }
 
 /// Returns whether a process holds the [`lock`] of the file at `path`; `None` if that cannot be told. Those who ask
-/// share the lock for a moment, in which [`try_lock`] fails. (Linux also lists its locks, in several readings: one
-/// that is released between two of them hides another.)
+/// share the lock for a moment, in which [`try_lock`] fails.
 pub(crate) fn is_locked(path: &Path) -> Option<bool> {
     let file = match crate::ordinary::open(path) {
         Ok(file) => file,
@@ -95,6 +94,7 @@ pub(crate) fn is_locked(path: &Path) -> Option<bool> {
         }
         Err(_) => return None,
     };
+    // Not `/proc/locks`: it is read in pieces, and a lock that is released between two of them can hide another.
     match here::try_lock_shared(&file) {
         Ok(()) => unlock(&file).ok().map(|()| false),
         Err(TryLockError::WouldBlock) => Some(true),

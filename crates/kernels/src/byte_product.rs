@@ -15,6 +15,10 @@ pub struct ByteWeights {
     depth: usize,
     columns: usize,
     /// Panel after panel: for every [`GROUP`] steps of the depth its lines, side by side.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        allow(dead_code, reason = "x86-64 alone has products")
+    )]
     lines: Vec<Line>,
     /// The sum of every column.
     sums: Vec<i32>,

@@ -1,4 +1,4 @@
-//! Convolutions of one picture, with bias, residual, limits and activation in the same pass.
+//! Convolutions of one picture, with bias, residual and limits in the same pass, and an activation.
 //!
 //! A [`Frame`] has the channels of a pixel side by side and zeros around the picture, so that no
 //! convolution asks where the picture ends. What a [`Dense`] convolution reads for one output is

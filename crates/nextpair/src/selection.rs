@@ -333,7 +333,9 @@ impl Selection {
         let names: usize = names.map(|name| name.len() + 64).sum();
         let words = match vectors {
             Some((pool, paired)) if self.makes_vectors() && self.features == ItemFeatures::Bow => {
-                self.bag_of_words().memory(items * pool.locals() + pairs * paired.locals(), dim)
+                // Words are found in the whole pool, whatever shard is scored.
+                let locals = self.files.items() * pool.locals() + pairs * paired.locals();
+                self.bag_of_words().memory(locals, dim)
             }
             _ => 0,
         };

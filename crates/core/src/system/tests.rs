@@ -1,6 +1,5 @@
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use super::*;
 
@@ -35,12 +34,8 @@ fn locks_are_between_those_who_ask() {
     fs::write(&path, "more content").unwrap();
     drop(one);
     // A child process that another test is just starting may have the file open for a moment.
-    let began = Instant::now();
     while is_locked(&path) == Some(true) {
-        assert!(
-            began.elapsed() < Duration::from_secs(60),
-            "closing a file does not release its lock"
-        );
+        std::thread::yield_now();
     }
     lock(&other).unwrap();
     unlock(&other).unwrap();

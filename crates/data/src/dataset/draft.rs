@@ -71,6 +71,21 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Removes what earlier drafts left, and returns a free name for the dataset that is replaced. A kill between the
+    /// two renames leaves one, and so does Windows if somebody had it open; then another name is taken.
+    fn earlier(&self) -> Result<PathBuf, Error> {
+        let name = self.target.file_name().unwrap_or_default().to_string_lossy();
+        let place = |end: &str| self.target.with_file_name(format!(".{name}.earlier{end}"));
+        let mut free = self.remove(&place("")).map(|()| place(""));
+        for end in ["-2", "-3", "-4"] {
+            let removed = self.remove(&place(end));
+            if matches!(free, Err(Error::InUse { .. })) {
+                free = removed.map(|()| place(end));
+            }
+        }
+        free
+    }
+
     /// Returns the folder of the draft of `target`.
     pub(crate) fn place(target: &Path) -> PathBuf {
         let name = target.file_name().unwrap_or_default().to_string_lossy();
@@ -118,10 +133,7 @@ impl<'a> Draft<'a> {
     /// Writes the manifest and gives the dataset its name.
     pub(crate) fn finish(mut self, manifest: &Manifest) -> Result<(), Error> {
         manifest.write(&self.folder.join(MANIFEST))?;
-        let name = self.target.file_name().unwrap_or_default().to_string_lossy();
-        let earlier = self.target.with_file_name(format!(".{name}.earlier"));
-        // A kill between the two renames leaves the earlier dataset here, and none in its place.
-        self.remove(&earlier)?;
+        let earlier = self.earlier()?;
         let replaced = self.may_replace(&self.target);
         if replaced {
             rename(&self.target, &earlier)?;
@@ -134,11 +146,8 @@ impl<'a> Draft<'a> {
             return Err(error);
         }
         self.keep = false;
-        match self.remove(&earlier) {
-            // The next draft removes it.
-            Err(Error::InUse { .. }) => {}
-            removed => removed?,
-        }
+        // The new one is in place. What is left of the other, because somebody has it open, the next draft removes.
+        let _ = self.remove(&earlier);
         if let Some(parent) = self.target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             system::sync_folder(parent).map_err(|e| Error::io(&self.target, e))?;
         }

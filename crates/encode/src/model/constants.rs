@@ -38,9 +38,23 @@ impl<'a> Constants<'a> {
 
     /// The numbers of a stored value of single precision.
     pub(super) fn numbers(&self, name: &str) -> Option<Vec<f32>> {
-        let stored = || self.weights.get(name).copied();
+        numbers(self.stored(name)?)
+    }
+
+    /// The numbers of a stored value of whole numbers.
+    pub(super) fn integers(&self, name: &str) -> Option<Vec<i64>> {
+        let tensor = self.stored(name).filter(|t| t.data_type == Some(DataType::INT64))?;
+        Some(match &tensor.raw_data {
+            Some(bytes) => {
+                bytes.borrow().as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)).collect()
+            }
+            None => tensor.int64_data.clone(),
+        })
+    }
+
+    fn stored(&self, name: &str) -> Option<&'a TensorProto> {
         let made = || self.nodes.get(name)?.attribute.iter().find_map(|a| a.t.as_ref());
-        numbers(stored().or_else(made)?)
+        self.weights.get(name).copied().or_else(made)
     }
 }
 

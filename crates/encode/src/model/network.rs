@@ -53,7 +53,7 @@ struct Layer {
     other: Option<Source>,
     low: f32,
     high: f32,
-    /// What follows on the limits.
+    /// Applied after the limits.
     activation: Option<Activation>,
     /// What its readers ask for.
     margin: Margin,

@@ -176,7 +176,7 @@ fn networks_compute_what_the_runtime_does() {
         node("Sigmoid", &["h"], &["i"]),
         node("Mul", &["h", "i"], &["j"]),
         // Channels are weighed by what all pixels say.
-        node("GlobalAveragePool", &["j"], &["mean"]),
+        with(node("ReduceMean", &["j"], &["mean"]), "axes", &[2, 3]),
         conv(&["mean", "fewer"], "few", 0, 1, 1),
         node("HardSwish", &["few"], &["swished"]),
         conv(&["swished", "more"], "many", 0, 1, 1),
@@ -208,6 +208,50 @@ fn networks_compute_what_the_runtime_does() {
         let far = cut.1.iter().zip(&whole.1).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(far < 2e-4, "{far}");
     }
+}
+
+#[test]
+fn activations_and_products_stay_with_their_pictures() {
+    let nodes = vec![
+        conv(&["x", "w1"], "a", 1, 1, 1),
+        conv(&["x", "w2"], "b", 1, 1, 1),
+        // Two that are interleaved, of which one has a third reader.
+        node("Sigmoid", &["a"], &["c"]),
+        node("Sigmoid", &["b"], &["d"]),
+        node("Mul", &["a", "c"], &["e"]),
+        node("Mul", &["d", "b"], &["f"]),
+        node("Mul", &["b", "b"], &["g"]),
+        // A sigmoid that is read twice, after a depthwise convolution.
+        conv(&["e", "deep"], "h", 1, 1, 8),
+        node("Sigmoid", &["h"], &["i"]),
+        node("Mul", &["h", "i"], &["j"]),
+        node("Mul", &["i", "g"], &["k"]),
+        conv(&["f", "deep"], "l", 1, 1, 8),
+        node("HardSwish", &["l"], &["m"]),
+        // A convolution with Swish that others read without.
+        conv(&["m", "wide"], "n", 1, 1, 1),
+        node("Sigmoid", &["n"], &["o"]),
+        node("Mul", &["n", "o"], &["p"]),
+        node("Mul", &["n", "p"], &["q"]),
+        // One line for all: only the runtime knows that they fit.
+        with(conv(&["j", "flat"], "r", 0, 1, 1), "kernel_shape", &[6, 1]),
+        node("Mul", &["r", "k"], &["s"]),
+        node("Mul", &["s", "q"], &["y"]),
+    ];
+    let weights = vec![
+        floats("w1", &[8, 3, 3, 3]),
+        floats("w2", &[8, 3, 3, 3]),
+        floats("deep", &[8, 1, 3, 3]),
+        floats("wide", &[8, 8, 3, 3]),
+        floats("flat", &[8, 8, 6, 1]),
+    ];
+    let x = Value::from_shape([2, 3, 6, 7], numbers(252, 1)).unwrap();
+    let (cut, whole, kinds) = both(nodes, weights, &x);
+    assert_eq!(kinds, ["network", "nodes"]);
+    assert_eq!(cut.0, whole.0);
+    let largest = whole.1.iter().fold(0.0f32, |most, number| most.max(number.abs()));
+    let far = cut.1.iter().zip(&whole.1).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(far < 1e-5 * largest, "{far} of {largest}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::{Frame, Margin, Size};
 use crate::elementwise::sigmoid;
 use crate::unit::arch;
 
-/// A function that every number of a picture passes.
+/// A function that is applied to every number of a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activation {
     /// `1 / (1 + exp(-x))`.
@@ -36,7 +36,12 @@ impl Activation {
         };
         match self {
             Activation::Sigmoid => each(simd, numbers, |x| sigmoid(simd, x)),
-            Activation::Swish => each(simd, numbers, |x| simd.mul_f32s(x, sigmoid(simd, x))),
+            Activation::Swish => each(simd, numbers, |x| {
+                // The sigmoid never gets as small as a number can be large.
+                let is_zero = simd.less_than_f32s(x, simd.splat_f32s(-104.0));
+                let factor = simd.select_f32s(is_zero, simd.splat_f32s(0.0), sigmoid(simd, x));
+                simd.mul_f32s(x, factor)
+            }),
             Activation::HardSigmoid { slope, offset } => {
                 each(simd, numbers, |x| hard(x, slope, offset));
             }
@@ -64,8 +69,8 @@ impl Activation {
 }
 
 impl Frame {
-    /// Multiplies this picture by another of the same size, or all its pixels by the only one of another. The result gets
-    /// `margin`. An error names sizes that do not fit.
+    /// Multiplies this picture by another of the same size, or all its pixels by the only one of
+    /// another. The result gets `margin`. An error names sizes that do not fit.
     pub fn times(&self, other: &Frame, margin: Margin, output: &mut Frame) -> Result<(), String> {
         arch().dispatch(self.product(other, margin, output)?);
         Ok(())

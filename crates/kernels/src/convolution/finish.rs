@@ -5,7 +5,7 @@ use pulp::Simd;
 use super::{Activation, Frame};
 
 /// The last steps of a convolution: another picture is added, the result is kept within limits, and
-/// passes a function.
+/// a function is applied.
 #[derive(Clone, Copy, Debug)]
 pub struct Finish<'a> {
     /// A picture of the same size, to be added.
@@ -31,7 +31,8 @@ pub(super) struct Target {
     pub(super) added: usize,
 }
 
-/// [`Finish`] for a vector unit, but for the activation: its code is long, and passes over memory that is still in a cache.
+/// [`Finish`] for a vector unit, but for the activation, whose code is too long for a tile: it
+/// follows block by block, or picture by picture.
 #[derive(Clone, Copy)]
 pub(super) struct Finisher<'a, S: Simd> {
     simd: S,

@@ -6,7 +6,7 @@ use nextpair_kernels::convolution::{Activation, Margin};
 use rten_onnx::onnx::NodeProto;
 
 use super::extent::Extent;
-use super::node::{Convolution, activation, limits};
+use super::node::{Convolution, activation, is_mean_of_pixels, limits};
 use super::{Given, Layer, Network, Source, Work};
 use crate::model::constants::{Constants, operator};
 
@@ -39,6 +39,7 @@ impl<'a> Builder<'a> {
         match operator(node)? {
             "Conv" => self.convolution(node),
             "GlobalAveragePool" => self.mean(node),
+            "ReduceMean" if is_mean_of_pixels(node, self.constants) => self.mean(node),
             "Add" => self.sum(node),
             "Clip" | "Relu" => self.limit(node),
             "Mul" => self.product(node),

@@ -97,6 +97,19 @@ pub(super) fn limits(node: &NodeProto, constants: &Constants<'_>) -> Option<(f32
     (operator(node) == Some("Clip") && low <= high).then_some((low, high))
 }
 
+/// Whether a `ReduceMean` is the mean of all pixels of a picture, as a picture of one pixel.
+pub(super) fn is_mean_of_pixels(node: &NodeProto, constants: &Constants<'_>) -> bool {
+    let attribute = |name: &str| node.attribute.iter().find(|a| a.name.as_deref() == Some(name));
+    // Old files have an attribute, new ones an input.
+    let axes = match node.input.get(1).filter(|name| !name.is_empty()) {
+        Some(name) => constants.integers(name),
+        None => attribute("axes").map(|attribute| attribute.ints.clone()),
+    };
+    // Files need not store zeros.
+    let keeps_them = attribute("keepdims").is_none_or(|attribute| attribute.i.unwrap_or(0) == 1);
+    keeps_them && matches!(axes.as_deref(), Some([2, 3] | [3, 2] | [-2, -1] | [-1, -2]))
+}
+
 /// The activation that a node is, if it is one.
 pub(super) fn activation(node: &NodeProto) -> Option<Activation> {
     let number = |name: &str, usual: f32| {
