@@ -24,29 +24,31 @@ pub enum Activation {
     HardSwish,
 }
 
+/// Replaces every vector `$x` of numbers by `$of`. A macro, because a closure would not be compiled for the vector unit
+/// in use unless it happened to be inlined.
+macro_rules! each {
+    ($simd:expr, $numbers:expr, $x:ident => $of:expr) => {{
+        let (vectors, rest) = S::as_mut_simd_f32s($numbers);
+        for place in vectors {
+            let $x = *place;
+            *place = $of;
+        }
+        let $x = $simd.partial_load_f32s(rest);
+        $simd.partial_store_f32s(rest, $of);
+    }};
+}
+
 impl Activation {
     #[inline(always)]
     pub(super) fn apply<S: Simd>(self, simd: S, numbers: &mut [f32]) {
-        let hard = |x, slope: f32, offset: f32| {
-            let y = simd.mul_add_f32s(simd.splat_f32s(slope), x, simd.splat_f32s(offset));
-            // Comparisons, so that NaN stays on every unit.
-            let [zero, one] = [0.0, 1.0].map(|limit| simd.splat_f32s(limit));
-            let y = simd.select_f32s(simd.less_than_f32s(y, zero), zero, y);
-            simd.select_f32s(simd.greater_than_f32s(y, one), one, y)
-        };
         match self {
-            Activation::Sigmoid => each(simd, numbers, |x| sigmoid(simd, x)),
-            Activation::Swish => each(simd, numbers, |x| {
-                // The sigmoid never gets as small as a number can be large.
-                let is_zero = simd.less_than_f32s(x, simd.splat_f32s(-104.0));
-                let factor = simd.select_f32s(is_zero, simd.splat_f32s(0.0), sigmoid(simd, x));
-                simd.mul_f32s(x, factor)
-            }),
+            Activation::Sigmoid => each!(simd, numbers, x => sigmoid(simd, x)),
+            Activation::Swish => each!(simd, numbers, x => swish(simd, x)),
             Activation::HardSigmoid { slope, offset } => {
-                each(simd, numbers, |x| hard(x, slope, offset));
+                each!(simd, numbers, x => hard_sigmoid(simd, x, slope, offset));
             }
             Activation::HardSwish => {
-                each(simd, numbers, |x| simd.mul_f32s(x, hard(x, 1.0 / 6.0, 0.5)));
+                each!(simd, numbers, x => simd.mul_f32s(x, hard_sigmoid(simd, x, 1.0 / 6.0, 0.5)));
             }
         }
     }
@@ -128,8 +130,9 @@ impl WithSimd for Job<'_> {
                 Work::Activation(activation) => activation.apply(simd, line),
                 Work::Times(other) => multiply(simd, line, other.line(y)),
                 Work::TimesPixel(other) => {
-                    let pixels = line.chunks_exact_mut(channels.max(1));
-                    pixels.for_each(|pixel| multiply(simd, pixel, other.line(0)));
+                    for pixel in line.chunks_exact_mut(channels.max(1)) {
+                        multiply(simd, pixel, other.line(0));
+                    }
                 }
             }
         }
@@ -137,13 +140,20 @@ impl WithSimd for Job<'_> {
 }
 
 #[inline(always)]
-fn each<S: Simd>(simd: S, numbers: &mut [f32], of: impl Fn(S::f32s) -> S::f32s) {
-    let (vectors, rest) = S::as_mut_simd_f32s(numbers);
-    for x in vectors {
-        *x = of(*x);
-    }
-    let last = of(simd.partial_load_f32s(rest));
-    simd.partial_store_f32s(rest, last);
+fn swish<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    // The sigmoid never gets as small as a number can be large.
+    let is_zero = simd.less_than_f32s(x, simd.splat_f32s(-104.0));
+    let factor = simd.select_f32s(is_zero, simd.splat_f32s(0.0), sigmoid(simd, x));
+    simd.mul_f32s(x, factor)
+}
+
+#[inline(always)]
+fn hard_sigmoid<S: Simd>(simd: S, x: S::f32s, slope: f32, offset: f32) -> S::f32s {
+    let y = simd.mul_add_f32s(simd.splat_f32s(slope), x, simd.splat_f32s(offset));
+    // Comparisons, so that NaN stays on every unit.
+    let (zero, one) = (simd.splat_f32s(0.0), simd.splat_f32s(1.0));
+    let y = simd.select_f32s(simd.less_than_f32s(y, zero), zero, y);
+    simd.select_f32s(simd.greater_than_f32s(y, one), one, y)
 }
 
 #[inline(always)]
