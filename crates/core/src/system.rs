@@ -4,7 +4,7 @@
 //! | | Linux | macOS | Windows |
 //! | --- | --- | --- | --- |
 //! | locks | advisory (`flock`) | advisory (`flock`) | a byte far behind the end of the file, so that they keep nobody from reading |
-//! | replacing a file | always | always | refused while it is mapped, or open in a way that forbids it: [`Error::InUse`](crate::Error::InUse) |
+//! | replacing a file | always | always | refused while it is mapped, or open in a way that forbids it: [`Error::InUse`] |
 //! | a name survives a power loss | the folder is synced | the folder is synced | left to the file system's journal |
 //! | a mapped file becomes shorter | SIGBUS is answered with a message | the same | impossible; a page that cannot be read is answered with a message |
 //! | files of the owner alone | mode 600 | mode 600 | the permissions of the folder |
