@@ -107,6 +107,21 @@ fn or_nan<S: Simd>(simd: S, x: S::f32s, otherwise: S::f32s) -> S::f32s {
     simd.select_f32s(simd.equal_f32s(x, x), otherwise, nan)
 }
 
+/// Replaces every vector `$x` of numbers by `$of`. A macro, because a closure would not be compiled for the vector unit
+/// in use unless it happened to be inlined.
+macro_rules! each {
+    ($simd:expr, $numbers:expr, $x:ident => $of:expr) => {{
+        let (vectors, rest) = S::as_mut_simd_f32s($numbers);
+        for place in vectors {
+            let $x = *place;
+            *place = $of;
+        }
+        let $x = $simd.partial_load_f32s(rest);
+        $simd.partial_store_f32s(rest, $of);
+    }};
+}
+pub(crate) use each;
+
 /// Defines a function that replaces every number of a slice by its `$of`.
 macro_rules! slices {
     ($($(#[$doc:meta])* $name:ident = $of:ident;)*) => {$(
@@ -119,12 +134,7 @@ macro_rules! slices {
                 // Inlined, like everything it calls, to be compiled for the vector unit in use.
                 #[inline(always)]
                 fn with_simd<S: Simd>(self, simd: S) {
-                    let (vectors, rest) = S::as_mut_simd_f32s(self.0);
-                    for x in vectors {
-                        *x = $of(simd, *x);
-                    }
-                    let last = $of(simd, simd.partial_load_f32s(rest));
-                    simd.partial_store_f32s(rest, last);
+                    each!(simd, self.0, x => $of(simd, x));
                 }
             }
             arch().dispatch(All(values));

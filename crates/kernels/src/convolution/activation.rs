@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::{Frame, Margin, Size};
-use crate::elementwise::sigmoid;
+use crate::elementwise::{each, sigmoid};
 use crate::unit::arch;
 
 /// A function that is applied to every number of a picture.
@@ -22,20 +22,6 @@ pub enum Activation {
     },
     /// `x` times a hard sigmoid of slope 1/6 and offset 1/2.
     HardSwish,
-}
-
-/// Replaces every vector `$x` of numbers by `$of`. A macro, because a closure would not be compiled for the vector unit
-/// in use unless it happened to be inlined.
-macro_rules! each {
-    ($simd:expr, $numbers:expr, $x:ident => $of:expr) => {{
-        let (vectors, rest) = S::as_mut_simd_f32s($numbers);
-        for place in vectors {
-            let $x = *place;
-            *place = $of;
-        }
-        let $x = $simd.partial_load_f32s(rest);
-        $simd.partial_store_f32s(rest, $of);
-    }};
 }
 
 impl Activation {

@@ -26,8 +26,7 @@ impl Convolution {
         let [outputs, inputs, rows, columns] = weight.dims[..] else { return None };
         let kernel = pair(&[rows, columns])?;
         let (outputs, inputs) = (usize::try_from(outputs).ok()?, usize::try_from(inputs).ok()?);
-        let attribute =
-            |name: &str| node.attribute.iter().find(|a| a.name.as_deref() == Some(name));
+        let attribute = |name: &str| attribute(node, name);
         let padding_is_given = |a: &AttributeProto| a.s.as_deref() == Some("NOTSET");
         let ints = |name: &str, default: &[i64]| -> Vec<i64> {
             attribute(name).map_or(default.to_vec(), |attribute| attribute.ints.clone())
@@ -86,11 +85,7 @@ pub(super) fn limits(node: &NodeProto, constants: &Constants<'_>) -> Option<(f32
             [number] => Some(number),
             _ => None,
         },
-        _ => {
-            let attribute = node.attribute.iter().find(|a| a.name.as_deref() == Some(name));
-            // Files need not store zeros.
-            Some(attribute.map_or(usual, |a| a.f.unwrap_or(0.0)))
-        }
+        _ => Some(number(node, name, usual)),
     };
     let low = limit(1, "min", f32::NEG_INFINITY)?;
     let high = limit(2, "max", f32::INFINITY)?;
@@ -99,33 +94,38 @@ pub(super) fn limits(node: &NodeProto, constants: &Constants<'_>) -> Option<(f32
 
 /// Whether a `ReduceMean` is the mean of all pixels of a picture, as a picture of one pixel.
 pub(super) fn is_mean_of_pixels(node: &NodeProto, constants: &Constants<'_>) -> bool {
-    let attribute = |name: &str| node.attribute.iter().find(|a| a.name.as_deref() == Some(name));
     // Old files have an attribute, new ones an input.
     let axes = match node.input.get(1).filter(|name| !name.is_empty()) {
         Some(name) => constants.integers(name),
-        None => attribute("axes").map(|attribute| attribute.ints.clone()),
+        None => attribute(node, "axes").map(|attribute| attribute.ints.clone()),
     };
     // Files need not store zeros.
-    let keeps_them = attribute("keepdims").is_none_or(|attribute| attribute.i.unwrap_or(0) == 1);
+    let keeps_them =
+        attribute(node, "keepdims").is_none_or(|attribute| attribute.i.unwrap_or(0) == 1);
     keeps_them && matches!(axes.as_deref(), Some([2, 3] | [3, 2] | [-2, -1] | [-1, -2]))
 }
 
 /// The activation that a node is, if it is one.
 pub(super) fn activation(node: &NodeProto) -> Option<Activation> {
-    let number = |name: &str, usual: f32| {
-        let attribute = node.attribute.iter().find(|a| a.name.as_deref() == Some(name));
-        // Files need not store zeros.
-        attribute.map_or(usual, |a| a.f.unwrap_or(0.0))
-    };
     match operator(node)? {
         "Sigmoid" => Some(Activation::Sigmoid),
         "HardSigmoid" => Some(Activation::HardSigmoid {
-            slope: number("alpha", 0.2),
-            offset: number("beta", 0.5),
+            slope: number(node, "alpha", 0.2),
+            offset: number(node, "beta", 0.5),
         }),
         "HardSwish" => Some(Activation::HardSwish),
         _ => None,
     }
+}
+
+fn attribute<'a>(node: &'a NodeProto, name: &str) -> Option<&'a AttributeProto> {
+    node.attribute.iter().find(|attribute| attribute.name.as_deref() == Some(name))
+}
+
+/// The number of an attribute; `usual` if the node does not have it.
+fn number(node: &NodeProto, name: &str, usual: f32) -> f32 {
+    // Files need not store zeros.
+    attribute(node, name).map_or(usual, |attribute| attribute.f.unwrap_or(0.0))
 }
 
 /// Two numbers of moderate size.
