@@ -32,6 +32,9 @@ pub(super) fn write(folder: &Path, rows: &[LogRow]) -> Result<(), Error> {
     let bytes = events(rows);
     let known = ordinary::read_if_there(&path)?.unwrap_or_default();
     if known.is_empty() || !bytes.starts_with(&known) {
+        // A process that was killed here left its part behind. Nobody else writes here: the folder that the logs
+        // belong to is locked.
+        AtomicFile::remove_unfinished(folder)?;
         return Ok(AtomicFile::write_whole(&path, &bytes)?);
     }
     let mut file = ordinary::open_with(&path, OpenOptions::new().append(true))?;
@@ -155,6 +158,11 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), events(&rows[..done]));
             assert!(whole.starts_with(&events(&rows[..done])), "what is written stays");
         }
+        // A file that a kill left unfinished goes.
+        fs::remove_file(&path).unwrap();
+        fs::write(folder.path().join(".nextpair-killed"), "").unwrap();
+        write(folder.path(), &rows).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         // Whatever a kill leaves becomes whole, and an epoch that was repeated is there once.
         for cut in 0..whole.len() {
             fs::write(&path, &whole[..cut]).unwrap();
