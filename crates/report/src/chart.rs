@@ -100,12 +100,15 @@ impl Chart {
     pub(super) fn standalone(&self) -> String {
         let mut head = Chart::new("", "", "");
         head.width = self.width;
-        head.text(0.0, 14.0, "title", &self.title);
-        let mut top = 26.0;
-        if !self.note.is_empty() {
-            head.text(0.0, 31.0, "note", &self.note);
-            top = 42.0;
+        // Where the last line of text stands.
+        let mut line = -3.0;
+        for (class, text, size) in [("title", &self.title, 13.0), ("note", &self.note, 11.0)] {
+            for part in wrapped(text, size, self.width) {
+                line += 17.0;
+                head.text(0.0, line, class, part);
+            }
         }
+        let mut top = line + if self.note.is_empty() { 12.0 } else { 11.0 };
         if !self.legend.is_empty() {
             top = head.keys(&self.legend, top + 6.0) + 4.0;
         }
@@ -208,4 +211,51 @@ fn number(value: f64) -> String {
 /// Estimates the width of a text.
 fn text_width(text: &str, size: f64) -> f64 {
     0.56 * size * text.chars().count() as f64
+}
+
+/// Divides a text into lines of at most this width, at spaces. An empty text has none.
+fn wrapped(text: &str, size: f64, width: f64) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let fits = |end: &usize| text_width(&rest[..*end], size) <= width;
+        let ends = rest.match_indices(' ').map(|(at, _)| at).chain([rest.len()]);
+        // A word that is too long has a line of its own.
+        let first = rest.find(' ').unwrap_or(rest.len());
+        let end = ends.take_while(fits).last().unwrap_or(first);
+        lines.push(&rest[..end]);
+        rest = rest[end..].trim_start();
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_notes_are_divided_at_spaces() {
+        let lines = wrapped("points, text and image added; seeds: all", 10.0, 100.0);
+        assert_eq!(lines, ["points, text and", "image added;", "seeds: all"]);
+        assert_eq!(
+            wrapped("incomprehensibilities of it", 10.0, 50.0),
+            ["incomprehensibilities", "of it"]
+        );
+        assert!(wrapped("", 10.0, 50.0).is_empty());
+    }
+
+    #[test]
+    fn nothing_in_a_file_is_wider_than_it() {
+        let mut chart = Chart::new("long", &"title ".repeat(30), "");
+        chart.note = "note ".repeat(50);
+        chart.legend = vec![("random".to_owned(), 0)];
+        let file = chart.standalone();
+        let texts: Vec<&str> = file.split("<text ").skip(1).collect();
+        assert!(texts.len() > 5);
+        for text in texts {
+            let shown = text.split(['>', '<']).nth(1).unwrap();
+            let size = if text.contains("\"title\"") { 13.0 } else { 11.0 };
+            assert!(text_width(shown, size) <= WIDTH, "{shown}");
+        }
+    }
 }

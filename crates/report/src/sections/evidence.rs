@@ -35,12 +35,13 @@ impl Sections {
 
     pub(super) fn differences(&mut self, evidence: &Evidence, prefix: &str) {
         let compared = evidence.arms.iter().zip(styles(evidence));
+        // With many strategies, show the sum alone: the answer is about it.
+        let shows_last = evidence.arms.len() <= MOST_BANDS;
         let rows: Vec<Row> = compared
             .filter_map(|(arm, style)| {
                 let difference = arm.difference.as_ref()?;
                 let mut values = vec![("sum".to_owned(), difference.sum)];
-                // With many strategies, show the sum alone: the answer is about it.
-                if evidence.arms.len() <= MOST_BANDS {
+                if shows_last {
                     values.push(("last".to_owned(), difference.rounds.last()?.both));
                 }
                 let seeds = difference.by_seed.iter().map(|of| (of.seed, of.sum)).collect();
@@ -53,10 +54,10 @@ impl Sections {
         let chart = Intervals {
             name: format!("{prefix}differences"),
             title: format!("R@1 less that of {}", evidence.baseline),
-            note:
-                "points, text and image added; sum: all rounds, last: after the last batch, seeds: \
-                   the sum of each"
-                    .to_owned(),
+            note: format!(
+                "points, text and image added; sum: all rounds, {}seeds: the sum of each",
+                if shows_last { "last: after the last batch, " } else { "" }
+            ),
             rows,
         };
         let figure = self.figure(chart.draw(), "alone", "");
