@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nextpair::encode::DatasetEncoders;
-use nextpair::models::Device;
+use nextpair::models::{Config, Device, Training};
 use nextpair::report;
 use nextpair::scenario::{
-    Analysis, Experiment, Observer, Options, Rehearsal, RehearsalSettings, Round, Scenario, Study,
-    Waiting, parse_experiment,
+    Analysis, Experiment, ExperimentKeys, Observer, Options, Rehearsal, RehearsalSettings, Round,
+    Scenario, Study, Waiting, parse_experiment,
 };
 use nextpair::{Progress, scenario};
 use pyo3::prelude::*;
@@ -29,6 +29,12 @@ pub(crate) struct Place(PathBuf, Option<usize>, String);
 
 impl Given {
     fn resolve(&self) -> Result<Experiment, Failure> {
+        let (keys, (model, training)) = self.read()?;
+        Ok(Experiment::resolve(keys, model, training)?)
+    }
+
+    /// Returns the keys of the experiment, and its model and training, which are valid.
+    fn read(&self) -> Result<(ExperimentKeys, (Config, Training)), Failure> {
         let Given(text, place) = self;
         let (keys, settings) = parse_experiment(text, place)?;
         let says_captions = settings.says("captions");
@@ -41,7 +47,7 @@ impl Given {
         }
         model.check()?;
         training.check()?;
-        Ok(Experiment::resolve(keys, model, training)?)
+        Ok((keys, (model, training)))
     }
 }
 
@@ -123,7 +129,8 @@ pub(crate) fn rehearse(
 ) -> PyResult<(String, String, String, String)> {
     let Place(folder, jobs, device) = place;
     how.work(py, move |progress| {
-        let settings = RehearsalSettings { experiment: given.resolve()?, budget, seeds };
+        let (keys, model) = given.read()?;
+        let settings = RehearsalSettings::new(keys, model, budget, seeds)?;
         let mut rehearsal = Rehearsal::open(&folder, settings, &options(&device)?)?;
         while let Some(scenario) = rehearsal.next(progress)? {
             scenario.run(jobs.unwrap_or_else(|| scenario.jobs()), &Told(progress))?;
@@ -131,7 +138,7 @@ pub(crate) fn rehearse(
         let advice = rehearsal.advice()?;
         report::write_rehearsal(&advice, &folder, progress)?;
         advice.write(&folder)?;
-        let strategy = advice.strategy().to_string();
+        let strategy = advice.strategy.to_string();
         Ok((json(&advice)?, strategy, advice.sentence(), advice.text()))
     })
 }

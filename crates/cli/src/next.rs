@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nextpair::data::Side;
 use nextpair::data::dataset::{Dataset, Per, TEST, TRAIN};
+use nextpair::engine::{Alike, Fill, ItemFeatures, Weight};
 use nextpair::models::{Corpus, ModelFolder, Pair};
-use nextpair::scenario::unpaired;
+use nextpair::scenario::{Arm, unpaired};
 
 use crate::typed;
 
@@ -39,6 +40,40 @@ impl Next {
     /// Adds one word of any characters.
     pub(crate) fn text(self, text: &str) -> Self {
         self.words(&typed::quoted(text))
+    }
+
+    /// Adds the flags of a selection by a strategy, of so many pairs. Queries are a file of their own.
+    pub(crate) fn strategy(self, arm: &Arm, pairs: usize) -> Self {
+        let mut flags = vec![format!("--strategy {}", arm.strategy)];
+        let mut add = |name: &str, value: Option<String>| {
+            flags.extend(value.map(|value| format!("--{name} {value}").trim_end().to_owned()));
+        };
+        let number = |value: Option<f64>| value.map(|value| value.to_string());
+        let mini =
+            arm.mini.map(|mini| format!("mini --sample {}", (mini.of(pairs) + 1e-9) as usize));
+        add("scope", mini);
+        add("top-k", (arm.top_k > 1).then(|| arm.top_k.to_string()));
+        add("weight", (arm.weight == Weight::Count).then(|| "count".to_owned()));
+        let features = match arm.features {
+            ItemFeatures::Mean => None,
+            ItemFeatures::Bow => Some("bow".to_owned()),
+            ItemFeatures::Encoded => Some("encoded".to_owned()),
+        };
+        add("features", features);
+        add("max-score", number(arm.guards.max_score));
+        add("absolute-margin", number(arm.guards.absolute_margin));
+        add("relative-margin", number(arm.guards.relative_margin));
+        add("fill", (arm.fill == Fill::Index).then(|| "index".to_owned()));
+        add("points", arm.points.map(|points| points.to_string()));
+        add("bandwidth", number(arm.bandwidth));
+        add("entropy-temperature", number(arm.temperature));
+        add("usable", arm.usable.then(String::new));
+        let alike = arm.dedupe.map(|alike| match alike {
+            Alike::Exact => String::new(),
+            Alike::Cosine(cosine) => cosine.to_string(),
+        });
+        add("dedupe", alike);
+        self.words(&flags.join(" "))
     }
 
     /// Returns whether this is the command of the name.
@@ -157,6 +192,33 @@ pub(crate) fn fresh(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_setting_of_a_strategy_is_a_flag() {
+        for (name, flags) in [
+            ("hard-negative", "--strategy hard-negative"),
+            (
+                "hard-negative+mini-25%+top-5+count+max-score-0.9+absolute-margin-0.1+relative-margin-0.2+index",
+                "--strategy hard-negative --scope mini --sample 50 --top-k 5 --weight count --max-score 0.9 \
+                 --absolute-margin 0.1 --relative-margin 0.2 --fill index",
+            ),
+            (
+                "core-set+encoded+usable+dedupe",
+                "--strategy core-set --features encoded --usable --dedupe",
+            ),
+            (
+                "novelty+bow+points-9+bandwidth-2+temperature-0.5+dedupe-0.98",
+                "--strategy novelty --features bow --points 9 --bandwidth 2 --entropy-temperature 0.5 \
+                 --dedupe 0.98",
+            ),
+        ] {
+            let next = Next::new("select --pool-side image --budget 1 --model M DATASET");
+            let line = next.strategy(&name.parse().unwrap(), 200).words("--out picks.jsonl").0;
+            assert!(line.contains(flags), "{line}");
+            let parsed = crate::command().try_get_matches_from(line.split(' '));
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+    }
 
     #[test]
     fn names_are_new() {

@@ -25,11 +25,6 @@ use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
 use crate::{threads, typed};
 
-/// The strategies that are compared unless others are named: one of every kind that has paid
-/// somewhere.
-pub(crate) const STRATEGIES: [&str; 5] =
-    ["hard-negative", "core-set", "herding", "novelty", "least-similar"];
-
 /// Seeds at most, unless it is said.
 pub(crate) const SEEDS: usize = 16;
 
@@ -44,8 +39,9 @@ pub(crate) struct Args {
     /// How many captions are to be bought for real
     #[arg(long, value_name = "N", value_parser = budget)]
     budget: usize,
-    /// Strategies to compare with random
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = STRATEGIES)]
+    /// Strategies to compare with random [default: hard-negative, core-set, herding, novelty,
+    /// least-similar, and core-set+encoded for models with cross attention]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     strategies: Vec<String>,
     /// Repetitions at most; fewer if the answer is clear before
     #[arg(long, value_name = "N", default_value_t = SEEDS)]
@@ -93,11 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(jobs) = args.jobs {
         ensure!(jobs > 0, "--jobs is 0; at least one is needed");
     }
-    let settings = RehearsalSettings {
-        experiment: args.experiment()?,
-        budget: args.budget,
-        seeds: args.seeds,
-    };
+    let settings = args.settings()?;
     // Nothing depends on it: a rehearsal goes on wherever it was stopped.
     let _ = args.resume;
     let advice = rehearse(settings, &args.out, args.jobs, &options(args.device.device()))?;
@@ -175,7 +167,8 @@ impl Args {
                 .path(folder)
                 .path(&self.dataset)
                 .words(&format!("--pool-side {} --budget {}", self.pool, self.budget))
-                .words(&format!("--strategy {} --out", advice.strategy().strategy))
+                .strategy(&advice.strategy, advice.paired)
+                .words("--out")
                 .path(&fresh(Path::new("picks.jsonl"))),
             None => {
                 let next = Next::new("train").path(&self.dataset);
@@ -189,12 +182,12 @@ impl Args {
         }
     }
 
-    /// Returns the dataset, model and strategies as an experiment.
-    fn experiment(&self) -> Result<Experiment> {
+    /// Returns what to rehearse: the dataset, model and strategies as an experiment.
+    fn settings(&self) -> Result<RehearsalSettings> {
         let mut keys = ExperimentKeys {
             dataset: Some(self.dataset.clone()),
             pool: Some(self.pool),
-            strategies: Some(self.strategies.clone()),
+            strategies: Some(self.strategies.clone()).filter(|names| !names.is_empty()),
             price: self.price,
             features: self.features.clone(),
             text_features: self.text_features.clone(),
@@ -220,7 +213,7 @@ impl Args {
         if !says_captions {
             training.captions = Experiment::default_captions();
         }
-        Ok(Experiment::resolve(keys, model, training)?)
+        Ok(RehearsalSettings::new(keys, (model, training), self.budget, self.seeds)?)
     }
 
     fn named(&self, name: &str, file: SettingsFile) -> Result<(Config, Training)> {
@@ -248,5 +241,24 @@ impl Args {
         self.training.change(&mut training);
         training.check().with_context(|| folder.display().to_string())?;
         Ok((spec.model.clone(), training))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_what_is_compared() {
+        let mut command = crate::command();
+        let rehearse = command.find_subcommand_mut("rehearse").unwrap();
+        let argument = rehearse.get_arguments().find(|one| one.get_id() == "strategies").unwrap();
+        let help = argument.get_help().unwrap().to_string();
+        for model in Config::names() {
+            let model = Config::named(model).unwrap();
+            for arm in RehearsalSettings::usual_strategies(&model) {
+                assert!(help.contains(&arm.to_string()), "{arm}: {help}");
+            }
+        }
     }
 }

@@ -14,7 +14,7 @@ const LARGEST: usize = 1 << 16;
 
 /// Defines the enum of architectures from its table.
 macro_rules! architectures {
-    ($($(#[$doc:meta])* $variant:ident($settings:ident) = $tag:literal: $($name:literal),*;)*) => {
+    ($($(#[$doc:meta])* $kind:ident $variant:ident($settings:ident) = $tag:literal: $($name:literal),*;)*) => {
         /// An architecture with its settings. Files store it under the name of its model, such as
         /// `text-imram`; those of earlier versions have its family, such as `imram`.
         #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -41,6 +41,11 @@ macro_rules! architectures {
         impl Config {
             /// Names of the families of architectures.
             const FAMILIES: &[&str] = &[$($tag),*];
+
+            /// What kind of model it is.
+            pub fn kind(&self) -> ModelKind {
+                match self { $(Config::$variant(_) => ModelKind::$kind,)* }
+            }
 
             /// The family of its architecture, by which earlier versions stored it.
             pub fn family(&self) -> &'static str {
@@ -90,25 +95,37 @@ macro_rules! architectures {
 // A new architecture is one file and one line.
 architectures! {
     /// Attention with a memory.
-    Imram(Imram) = "imram": "text-imram", "image-imram", "full-imram";
+    CrossAttention Imram(Imram) = "imram": "text-imram", "image-imram", "full-imram";
     /// One pass of attention.
-    Scan(Scan) = "scan": "scan-t2i", "scan-i2t";
+    CrossAttention Scan(Scan) = "scan": "scan-t2i", "scan-i2t";
     /// Graph reasoning over similarity vectors, attention that filters them, or both.
-    Sgraf(Sgraf) = "sgraf": "sgr", "saf";
+    CrossAttention Sgraf(Sgraf) = "sgraf": "sgr", "saf";
     /// Attention above a threshold, and a penalty below it.
-    Naaf(Naaf) = "naaf": ;
+    CrossAttention Naaf(Naaf) = "naaf": ;
     /// Messages between regions and words, fused through gates.
-    Camp(Camp) = "camp": "camp-cross", "camp-old", "camp-cross-old";
+    CrossAttention Camp(Camp) = "camp": "camp-cross", "camp-old", "camp-cross-old";
     /// One vector per side, a recurrent unit for captions.
-    Vse(Vse) = "vse": "vse++", "vse0";
+    DualEncoder Vse(Vse) = "vse": "vse++", "vse0";
     /// One vector per side, pooled by rank.
-    VseInfinity(VseInfinity) = "vse-infinity": ;
+    DualEncoder VseInfinity(VseInfinity) = "vse-infinity": ;
     /// Graph layers over regions, and captions that are written.
-    Vsrn(Vsrn) = "vsrn": ;
+    DualEncoder Vsrn(Vsrn) = "vsrn": ;
     /// Several vectors per item, with a head of attention each.
-    Pvse(Pvse) = "pvse": ;
+    DualEncoder Pvse(Pvse) = "pvse": ;
     /// Layers on frozen embeddings.
-    Heads(Heads) = "heads": ;
+    Heads Heads(Heads) = "heads": ;
+}
+
+/// What a model learns to do, as far as it matters to what it gains from a caption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModelKind {
+    /// It learns layers on vectors of frozen encoders.
+    Heads,
+    /// It learns to read, and compares an image and a caption as a whole.
+    DualEncoder,
+    /// It learns to read, and compares regions with words.
+    CrossAttention,
 }
 
 impl Config {

@@ -51,7 +51,7 @@ pub use architecture::{Architecture, Inputs, Mode, Pass, Setting};
 pub use batch::{Batch, BatchLoss, Objective, batch_loss};
 pub use camp::{Camp, Messages};
 pub use comparison::{Comparison, Dot, Order, Tiles};
-pub use config::Config;
+pub use config::{Config, ModelKind};
 pub use corpus::{Choice, Corpus, Pair, drawn};
 pub use dropout::{Dropout, Layer};
 pub use encoder::Encoders;

@@ -41,7 +41,10 @@ fn decision(advice: &Advice) -> String {
     let headline = match &advice.choice {
         Choice::Strategy(arm) => format!("Use {arm}."),
         Choice::RandomIsAsGood => format!("Buy the next {} at random.", grouped(advice.budget)),
-        Choice::Unclear => "No strategy can be told from random yet.".to_owned(),
+        Choice::Unclear => match &advice.expected {
+            Some(prior) => format!("Not settled: {} is expected to pay.", prior.strategy),
+            None => "No strategy can be told from random yet.".to_owned(),
+        },
     };
     let said = advice.sentence();
     let because = said.strip_prefix(&headline).unwrap_or(&said).trim_start();

@@ -20,6 +20,7 @@ mod time;
 use std::path::PathBuf;
 
 use nextpair_data::Side;
+use nextpair_models::ModelKind;
 use serde::Serialize;
 
 use crate::statistics::{CONFIDENCE, Estimate};
@@ -73,6 +74,8 @@ pub struct Evidence {
     pub pool: Side,
     /// The name of the model.
     pub model: String,
+    /// What kind of model it is.
+    pub kind: ModelKind,
     /// The annotator.
     pub annotator: Annotator,
     /// The test split and its size. With several tests, this is the first one, which decides.
@@ -286,6 +289,7 @@ impl Evidence {
             items: first.manifest.items,
             pool: first.experiment.pool,
             model: first.experiment.model.name().to_owned(),
+            kind: first.experiment.model.kind(),
             annotator: first.experiment.annotator,
             test: TestSet {
                 split: first.experiment.evaluation.split.clone(),

@@ -62,7 +62,7 @@ pub use picked::{Anchor, PairNames, tasks};
 pub use queries::{AT_WHOSE_EXPENSE, Queries, read_queries};
 pub use ranks::RoundRanks;
 pub use records::{Batch, ExperimentManifest, Machine, Phase, Round, Warning};
-pub use rehearsal::{Advice, Choice, Rehearsal, RehearsalSettings, Scale, StrategyAdvice};
+pub use rehearsal::{Advice, Choice, Prior, Rehearsal, RehearsalSettings, Scale, StrategyAdvice};
 pub use run::{Observer, Scenario, Waiting};
 pub use selection::{Selection, groups};
 pub use standing::{Activity, Standing, Step};

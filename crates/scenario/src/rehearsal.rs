@@ -7,24 +7,30 @@
 //!
 //! Seeds come in batches, with a look after each. The looks share the 5 % of error that one look
 //! would have ([`Looks`]), so stopping early does not make wrong answers likelier.
+//!
+//! Where all seeds leave the answer open, what pays with models of the same kind is taken ([`Prior`]), unless the
+//! rehearsal speaks against it.
 
 mod advice;
+mod prior;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use nextpair_data::Progress;
 use nextpair_data::dataset::{DEV, Dataset};
-use nextpair_models::Corpus;
+use nextpair_engine::StrategyName;
+use nextpair_models::{Config, Corpus, Training};
 
 use crate::plan::Plan;
 use crate::run::{corpus_of, no_words};
 use crate::statistics::Looks;
 use crate::{
-    Amount, Analysis, Annotator, Arm, Error, Experiment, ExperimentFolder, Options, Scenario,
-    Splits, Study, Test,
+    Amount, Analysis, Annotator, Arm, Error, Experiment, ExperimentFolder, ExperimentKeys, Options,
+    Scenario, Splits, Study, Test,
 };
 pub use advice::{Advice, Choice, Scale, StrategyAdvice};
+pub use prior::Prior;
 
 /// What to rehearse.
 #[derive(Clone, Debug)]
@@ -38,14 +44,44 @@ pub struct RehearsalSettings {
     pub seeds: usize,
 }
 
+/// Strategies that have paid somewhere, one of every kind.
+const USUAL: [StrategyName; 5] = [
+    StrategyName::HardNegative,
+    StrategyName::CoreSet,
+    StrategyName::Herding,
+    StrategyName::Novelty,
+    StrategyName::LeastSimilar,
+];
+
 impl RehearsalSettings {
-    /// Returns the rehearsal of the first batch of an experiment: with what the experiment has paired
-    /// by then, for its model and its budget.
-    pub fn before(
-        experiment: &Experiment,
-        strategies: Vec<Arm>,
+    /// Returns the rehearsal of an experiment. Unless its keys name strategies, it compares the
+    /// [usual ones](Self::usual_strategies).
+    pub fn new(
+        keys: ExperimentKeys,
+        (model, training): (Config, Training),
+        budget: usize,
         seeds: usize,
     ) -> Result<Self, Error> {
+        let named = keys.strategies.is_some();
+        let mut experiment = Experiment::resolve(keys, model, training)?;
+        if !named {
+            experiment.strategies = Self::usual_strategies(&experiment.model);
+        }
+        Ok(RehearsalSettings { experiment, budget, seeds })
+    }
+
+    /// Returns the strategies to compare unless others are named: one of every kind that has paid somewhere, and
+    /// what pays with this kind of model.
+    pub fn usual_strategies(model: &Config) -> Vec<Arm> {
+        let mut arms = USUAL.map(Arm::new).to_vec();
+        let expected = Prior::with(model.kind()).map(|prior| prior.strategy);
+        arms.extend(expected.filter(|arm| !arms.contains(arm)));
+        arms
+    }
+
+    /// Returns the rehearsal of the first batch of an experiment: with what the experiment has paired
+    /// by then, for its model and its budget.
+    pub fn before(experiment: &Experiment, seeds: usize) -> Result<Self, Error> {
         if experiment.splits == Splits::Redraw {
             let what = "redraw: a rehearsal keeps the splits of the dataset";
             return Err(Error::setting("splits", what));
@@ -59,6 +95,7 @@ impl RehearsalSettings {
         let seed = experiment.seeds.first().copied().unwrap_or(0);
         let only = plan.start(seed).iter().map(|&item| all.get(item).id).collect();
         let budget = plan.budget(1);
+        let strategies = Self::usual_strategies(&experiment.model);
         let experiment = Experiment { strategies, only, ..experiment.clone() };
         Ok(RehearsalSettings { experiment, budget, seeds })
     }

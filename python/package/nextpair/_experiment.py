@@ -25,8 +25,6 @@ Place: TypeAlias = str | PathLike[str]
 Measure: TypeAlias = Literal["r1", "r5", "r10", "log_rank"]
 
 _DEPTHS = {"r1": 1, "r5": 5, "r10": 10}
-# What rehearsals compare unless it is said: one of every kind that has paid somewhere.
-_REHEARSED = ("hard-negative", "core-set", "herding", "novelty", "least-similar")
 
 
 class Waiting(NamedTuple):
@@ -203,7 +201,7 @@ class Rehearsal:
     """What a rehearsal advises."""
 
     strategy: str
-    """The strategy to use; random if none is better."""
+    """The strategy to use: one that is better for certain, else one that is expected to be, else random."""
     sentence: str
     """What was found, in a sentence."""
     advice: dict[str, Any]
@@ -263,7 +261,7 @@ def rehearse(
     budget: int,
     model: str | dict[str, Any] = "vse++",
     *,
-    strategies: Sequence[str] = _REHEARSED,
+    strategies: Sequence[str] | None = None,
     seeds: int = 16,
     price: float | None = None,
     pool_side: Literal["image", "text"] = "image",
@@ -281,14 +279,15 @@ def rehearse(
 
     `model` is the name of a published one, or its table of settings, with `architecture`; `training` are
     settings of its training. The rehearsal is kept in the folder `out`; one that was stopped goes on.
-    `paired` are the ids of the only items that count as paired. Everything else as `nextpair rehearse` does.
+    `paired` are the ids of the only items that count as paired. Everything else as `nextpair rehearse` does,
+    which also says what is compared unless `strategies` are named.
     """
     if pool_side not in ("image", "text"):
         raise SettingError(f"pool_side: {pool_side!r} is neither image nor text")
     settings = {
         "dataset": dataset.folder if isinstance(dataset, Dataset) else dataset,
         "pool": pool_side,
-        "strategies": list(strategies),
+        "strategies": None if strategies is None else list(strategies),
         "price": price,
         "features": features,
         "text_features": text_features,

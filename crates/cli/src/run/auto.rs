@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, ensure};
 use nextpair::scenario::{
     Advice, Annotator, Arm, Experiment, ExperimentFolder, ExperimentKeys, Options,
-    RehearsalSettings, Study, expand,
+    RehearsalSettings, Study,
 };
 
-use crate::rehearse::{SEEDS, STRATEGIES, rehearse};
+use crate::rehearse::{SEEDS, rehearse};
 
 /// The name that asks for a rehearsal.
 const AUTO: &str = "auto";
@@ -36,10 +36,9 @@ pub(super) fn choose(
     jobs: Option<usize>,
     options: &Options,
 ) -> Result<Advice> {
-    let strategies = expand(&STRATEGIES.map(str::to_owned)).map_err(anyhow::Error::msg)?;
-    let settings = RehearsalSettings::before(experiment, strategies, SEEDS)?;
+    let settings = RehearsalSettings::before(experiment, SEEDS)?;
     let advice = rehearse(settings, &place(folder), jobs, options)?;
-    let chosen = advice.strategy();
+    let chosen = advice.strategy;
     experiment.strategies = match experiment.annotator {
         Annotator::Human => vec![chosen],
         _ if chosen.is_random() => vec![chosen],

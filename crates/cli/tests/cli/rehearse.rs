@@ -134,3 +134,22 @@ fn a_run_takes_what_its_rehearsal_finds() {
     assert!(!again.stderr.contains("auto: "), "{}", again.stderr);
     lab.refused("run e.toml --strategies auto,random --out y", "auto stands alone");
 }
+
+#[test]
+fn what_pays_with_a_kind_of_model_is_tried() {
+    let lab = lab();
+    let sizes = "\"scan\"\n\n[model.encoders]\n";
+    lab.write("scan.toml", &SETTINGS.replace("\"vse\"\n", sizes));
+    for (config, tried) in [("s.toml", false), ("scan.toml", true)] {
+        let out = config.trim_end_matches(".toml");
+        let words = format!("rehearse ds --config {config} --budget 20 --seeds 4 --epochs 1");
+        lab.succeeds(&format!("{words} --out {out}"));
+        let found = advice(&lab, out);
+        let strategies = found["scales"][1]["strategies"].as_array().unwrap();
+        let is_there = strategies.iter().any(|one| one["strategy"] == "core-set+encoded");
+        assert_eq!(is_there, tried, "{found}");
+        // What is advised is written down: what was found, else what is expected, else random.
+        let advised = found["choice"].get("strategy").or(found["expected"].get("strategy"));
+        assert_eq!(found["strategy"], *advised.unwrap_or(&"random".into()), "{found}");
+    }
+}

@@ -55,7 +55,7 @@ impl Sections {
                 high: worth.high,
                 count: worth.seeds,
             };
-            Some((Point { x: known.of(run)?, y }, run.label.clone()))
+            Some((Point { x: known.number(run)?, y }, run.label.clone()))
         };
         let series = found.iter().enumerate().filter(|(_, (arm, _))| !arm.is_random());
         let series = series.map(|(style, (strategy, worths))| {
@@ -100,8 +100,8 @@ pub(super) fn foretold(rules: &[Foretold]) -> String {
         );
     }
     let note = format!(
-        "A rule fits a line to the worth of each strategy in all experiments but one, and chooses for that one. \
-         Who knows the results would reach {:.2}. The intervals are not corrected for the number of rules.",
+        "A rule fits a line to the worth of each strategy in all experiments but one, or takes the mean of those of \
+         the same kind, and chooses for that one. Who knows the results would reach {:.2}. The intervals are not corrected for the number of rules.",
         first.hindsight
     );
     format!("{}<p class=\"note\">{note}</p>", table.finish())

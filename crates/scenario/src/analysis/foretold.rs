@@ -1,10 +1,11 @@
 //! Does what is known before the first batch foretell which strategy pays? Rules are fitted to all experiments but
 //! one, choose a strategy for that one, and are judged by what its captions turned out to be worth.
 
+use nextpair_models::ModelKind;
 use serde::{Serialize, Serializer};
 
 use super::Evidence;
-use crate::statistics::Estimate;
+use crate::statistics::{self, Estimate};
 use crate::{Arm, Outset};
 
 /// Fewest experiments that rules are judged on: a line needs two points, and more to be wrong about.
@@ -17,46 +18,71 @@ pub struct Predictor {
     pub name: &'static str,
     /// What it is, with its unit.
     pub what: &'static str,
-    value: fn(&Evidence) -> Option<f64>,
+    known: fn(&Evidence) -> Option<Known>,
+}
+
+/// What is known of an experiment, which says how a rule learns from others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Known {
+    /// Nothing: from the mean of all.
+    Nothing,
+    /// From the mean of those of the same kind, or of all if there are none.
+    Kind(ModelKind),
+    /// From a line through all of them.
+    Number(f64),
 }
 
 /// All predictors.
-pub const PREDICTORS: [Predictor; 6] = [
+pub const PREDICTORS: [Predictor; 7] = [
+    Predictor { name: "kind", what: "kind of model", known: |run| Some(Known::Kind(run.kind)) },
     Predictor {
         name: "hard-negatives",
         what: "hard negatives in the first pool, %",
-        value: |run| {
+        known: |run| {
             let mut shares = run.arms.iter().map(|arm| arm.hard_negatives.first().copied());
-            shares.find_map(Option::flatten).map(|share| share.mean)
+            shares.find_map(Option::flatten).map(|share| Known::Number(share.mean))
         },
     },
     Predictor {
         name: "recall",
         what: "R@1 before the first batch",
-        value: |run| run.arms.iter().find_map(|arm| Some(arm.r1().first()?.both.mean)),
+        known: |run| {
+            let mean = run.arms.iter().find_map(|arm| Some(arm.r1().first()?.both.mean));
+            mean.map(Known::Number)
+        },
     },
     Predictor {
         name: "start",
         what: "pairs before the first batch",
-        value: |run| run.arms.iter().find_map(|arm| arm.paired.first().copied()),
+        known: |run| {
+            let paired = run.arms.iter().find_map(|arm| arm.paired.first().copied());
+            paired.map(Known::Number)
+        },
     },
-    Predictor { name: "gap", what: "R@1 on train less that on dev", value: |run| run.outset?.gap },
+    Predictor {
+        name: "gap",
+        what: "R@1 on train less that on dev",
+        known: |run| run.outset?.gap.map(Known::Number),
+    },
     Predictor {
         name: "redundancy",
         what: "redundancy of the first pool",
-        value: |run| run.outset?.redundancy,
+        known: |run| run.outset?.redundancy.map(Known::Number),
     },
     Predictor {
         name: "dimensions",
         what: "dimensions of the first pool",
-        value: |run| run.outset?.dimensions,
+        known: |run| run.outset?.dimensions.map(Known::Number),
     },
 ];
 
 impl Predictor {
-    /// Returns its value, if the experiment knows it.
-    pub fn of(&self, run: &Evidence) -> Option<f64> {
-        (self.value)(run)
+    /// Returns its value, if it is a number that the experiment knows.
+    pub fn number(&self, run: &Evidence) -> Option<f64> {
+        match (self.known)(run)? {
+            Known::Number(value) => Some(value),
+            Known::Nothing | Known::Kind(_) => None,
+        }
     }
 }
 
@@ -95,8 +121,8 @@ impl OutsetMeans {
 /// A rule that chooses a strategy for an experiment by what the other experiments found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Foretold {
-    /// What the rule looks at: lines are fitted, one for each strategy. `None`: at nothing; it chooses what
-    /// was worth most in the other experiments on average.
+    /// What the rule looks at. `None`: at nothing; it chooses what was worth most in the other experiments
+    /// on average.
     pub by: Option<Predictor>,
     /// The experiments, each left out once.
     pub experiments: Vec<String>,
@@ -125,68 +151,93 @@ pub(super) fn foretell(runs: &[Evidence]) -> Vec<Foretold> {
         return Vec::new();
     };
     let judged = |by: Option<Predictor>| -> Option<Foretold> {
-        let known: Vec<(f64, &Vec<f64>, &str)> = table
+        let found: Vec<Found<'_>> = table
             .iter()
             .filter_map(|(run, worths)| {
-                let x = by.map_or(Some(0.0), |by| by.of(run))?;
-                Some((x, worths, run.label.as_str()))
+                let known = by.map_or(Some(Known::Nothing), |by| (by.known)(run))?;
+                Some(Found { known, worths, label: &run.label })
             })
             .collect();
-        if known.len() < FEWEST || strategies.is_empty() {
+        if found.len() < FEWEST || strategies.is_empty() {
             return None;
         }
-        let choices = |fitted: bool| -> Vec<Option<usize>> {
-            (0..known.len()).map(|out| choice(&known, out, fitted)).collect()
+        let blind: Vec<Found<'_>> =
+            found.iter().map(|one| Found { known: Known::Nothing, ..*one }).collect();
+        let choices = |found: &[Found<'_>]| -> Vec<Option<usize>> {
+            (0..found.len()).map(|out| choice(found, out)).collect()
         };
         let reached = |choices: &[Option<usize>]| -> Vec<f64> {
-            let of = |(at, choice): (usize, &Option<usize>)| choice.map_or(1.0, |s| known[at].1[s]);
-            choices.iter().enumerate().map(of).collect()
+            let worth = |(one, choice): (&Found<'_>, &Option<usize>)| {
+                choice.map_or(1.0, |strategy| one.worths[strategy])
+            };
+            found.iter().zip(choices).map(worth).collect()
         };
-        let chosen = choices(by.is_some());
-        let (own, blind) = (reached(&chosen), reached(&choices(false)));
-        let best = known.iter().map(|(_, worths, _)| worths.iter().copied().fold(1.0, f64::max));
-        let better: Vec<f64> = own.iter().zip(&blind).map(|(own, blind)| own - blind).collect();
+        let chosen = choices(&found);
+        let own = reached(&chosen);
+        let better = own.iter().zip(reached(&choices(&blind))).map(|(own, blind)| own - blind);
+        let best = found.iter().map(|one| one.worths.iter().copied().fold(1.0, f64::max));
         Some(Foretold {
             by,
-            experiments: known.iter().map(|(_, _, label)| (*label).to_owned()).collect(),
+            experiments: found.iter().map(|one| one.label.to_owned()).collect(),
             chosen: chosen.iter().map(|choice| choice.map_or(random, |s| strategies[s])).collect(),
             worth: mean(&own),
             hindsight: mean(&best.collect::<Vec<f64>>()),
-            better: by.and(Estimate::of(&better)),
+            better: by.and(Estimate::of(&better.collect::<Vec<f64>>())),
         })
     };
     let rules = std::iter::once(None).chain(PREDICTORS.map(Some));
     rules.filter_map(judged).collect()
 }
 
+/// An experiment as a rule sees it.
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    known: Known,
+    /// The worth of every strategy.
+    worths: &'a [f64],
+    label: &'a str,
+}
+
 /// Chooses a strategy for the experiment at `out` by the others: the largest expected worth, `None` (random) if
 /// none is above 1.
-fn choice(known: &[(f64, &Vec<f64>, &str)], out: usize, fitted: bool) -> Option<usize> {
-    let x = known[out].0;
-    let others: Vec<&(f64, &Vec<f64>, &str)> =
-        known.iter().enumerate().filter(|(at, _)| *at != out).map(|(_, other)| other).collect();
+fn choice(found: &[Found<'_>], out: usize) -> Option<usize> {
+    let others = || found.iter().enumerate().filter(|(at, _)| *at != out).map(|(_, one)| one);
     let expected = |strategy: usize| {
-        let points: Vec<(f64, f64)> =
-            others.iter().map(|(x, worths, _)| (*x, worths[strategy])).collect();
-        line(&points, if fitted { x } else { f64::NAN })
+        let worths = |of: &dyn Fn(&Found<'_>) -> bool| -> Vec<f64> {
+            others().filter(|one| of(one)).map(|one| one.worths[strategy]).collect()
+        };
+        match found[out].known {
+            Known::Nothing => mean(&worths(&|_| true)),
+            Known::Kind(_) => {
+                let same = worths(&|one| one.known == found[out].known);
+                mean(&if same.is_empty() { worths(&|_| true) } else { same })
+            }
+            Known::Number(x) => {
+                let point = |one: &Found<'_>| match one.known {
+                    Known::Number(x) => Some((x, one.worths[strategy])),
+                    Known::Nothing | Known::Kind(_) => None,
+                };
+                line(&others().filter_map(point).collect::<Vec<(f64, f64)>>(), x)
+            }
+        }
     };
-    let all = (0..known[out].1.len()).map(|strategy| (strategy, expected(strategy)));
+    let all = (0..found[out].worths.len()).map(|strategy| (strategy, expected(strategy)));
     let best = all.reduce(|best, next| if next.1 > best.1 { next } else { best });
     best.filter(|(_, worth)| *worth > 1.0).map(|(strategy, _)| strategy)
 }
 
-/// Returns the value at `x` of the line of least squares through points, or their mean if `x` is NaN or all
-/// points have one x.
+/// Returns the value at `x` of the line of least squares through points, or their mean if all have one x.
 fn line(points: &[(f64, f64)], x: f64) -> f64 {
     let [mx, my] = [|p: &(f64, f64)| p.0, |p: &(f64, f64)| p.1]
         .map(|of| mean(&points.iter().map(of).collect::<Vec<f64>>()));
     let spread: f64 = points.iter().map(|(x, _)| (x - mx) * (x - mx)).sum();
     let shared: f64 = points.iter().map(|(x, y)| (x - mx) * (y - my)).sum();
-    if spread > 0.0 && !x.is_nan() { my + shared / spread * (x - mx) } else { my }
+    if spread > 0.0 { my + shared / spread * (x - mx) } else { my }
 }
 
+/// Returns the mean of values, of which there is at least one.
 fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+    statistics::mean(values).unwrap_or(f64::NAN)
 }
 
 fn worth(run: &Evidence, arm: &Arm) -> Option<f64> {
@@ -209,28 +260,43 @@ fn common(runs: &[Evidence]) -> Vec<Arm> {
 mod tests {
     use super::*;
 
+    fn choices(known: &[Known], worths: &[Vec<f64>]) -> Vec<Option<usize>> {
+        let found: Vec<Found<'_>> = known
+            .iter()
+            .zip(worths)
+            .map(|(&known, worths)| Found { known, worths, label: "" })
+            .collect();
+        (0..found.len()).map(|out| choice(&found, out)).collect()
+    }
+
     #[test]
     fn a_rule_sees_no_result_of_the_experiment_it_chooses_for() {
         // Strategy 0 pays where x is large, strategy 1 where it is small.
-        let worths: Vec<Vec<f64>> =
-            vec![vec![0.8, 1.3], vec![0.9, 1.1], vec![1.1, 0.9], vec![1.3, 0.8]];
-        let known: Vec<(f64, &Vec<f64>, &str)> =
-            worths.iter().enumerate().map(|(at, worths)| (at as f64, worths, "")).collect();
-        let fitted: Vec<_> = (0..4).map(|out| choice(&known, out, true)).collect();
-        assert_eq!(fitted, [Some(1), Some(1), Some(0), Some(0)]);
+        let worths = [vec![0.8, 1.3], vec![0.9, 1.1], vec![1.1, 0.9], vec![1.3, 0.8]];
+        let numbers = [0.0, 1.0, 2.0, 3.0].map(Known::Number);
+        assert_eq!(choices(&numbers, &worths), [Some(1), Some(1), Some(0), Some(0)]);
         // Without looking, what is left in is always the worse choice for what is left out.
-        let blind: Vec<_> = (0..4).map(|out| choice(&known, out, false)).collect();
-        assert_eq!(blind, [Some(0), Some(0), Some(1), Some(1)]);
+        let blind = [Known::Nothing; 4];
+        assert_eq!(choices(&blind, &worths), [Some(0), Some(0), Some(1), Some(1)]);
         // Random is chosen where nothing is expected to pay.
         let poor = [vec![0.5], vec![0.6], vec![3.0]];
-        let known: Vec<_> = poor.iter().map(|worths| (1.0, worths, "")).collect();
-        assert_eq!(choice(&known, 2, true), None);
+        assert_eq!(choices(&[Known::Number(1.0); 3], &poor)[2], None);
+    }
+
+    #[test]
+    fn a_kind_learns_from_its_own() {
+        // Strategy 0 pays with heads, strategy 1 with dual encoders; there is one other model.
+        let worths =
+            [vec![1.2, 0.9], vec![1.1, 0.8], vec![0.7, 1.1], vec![0.9, 1.6], vec![1.0, 0.9]];
+        let [heads, dual, other] =
+            [ModelKind::Heads, ModelKind::DualEncoder, ModelKind::CrossAttention].map(Known::Kind);
+        let chosen = choices(&[heads, heads, dual, dual, other], &worths);
+        assert_eq!(chosen, [Some(0), Some(0), Some(1), Some(1), Some(1)]);
     }
 
     #[test]
     fn a_line_goes_through_its_points() {
         assert!((line(&[(0.0, 1.0), (1.0, 3.0)], 2.0) - 5.0).abs() < 1e-12);
         assert_eq!(line(&[(1.0, 1.0), (1.0, 3.0)], 9.0), 2.0);
-        assert_eq!(line(&[(0.0, 1.0), (1.0, 3.0)], f64::NAN), 2.0);
     }
 }

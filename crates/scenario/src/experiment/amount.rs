@@ -24,6 +24,11 @@ impl Amount {
         }
     }
 
+    /// Returns the amount for `whole` items, rounded down.
+    pub fn whole_of(self, whole: usize) -> usize {
+        floor(self.of(whole))
+    }
+
     /// Returns an error message if the amount is impossible.
     pub(crate) fn check(self) -> Result<(), String> {
         match self {

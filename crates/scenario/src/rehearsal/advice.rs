@@ -5,7 +5,7 @@ use std::path::Path;
 use nextpair_data::AtomicFile;
 use serde::Serialize;
 
-use super::RehearsalSettings;
+use super::{Prior, RehearsalSettings};
 use crate::numbers::{grouped, money};
 use crate::statistics::{Verdict, Worth};
 use crate::{Arm, ArmEvidence, Error, Estimate, Evidence};
@@ -31,8 +31,15 @@ pub struct Advice {
     pub seeds: (usize, usize),
     /// The starts that were rehearsed; the last one decides.
     pub scales: Vec<Scale>,
-    /// What to use.
+    /// What was found out.
     pub choice: Choice,
+    /// What pays with models of the same kind, if the rehearsal left the answer open and does not speak against
+    /// it: the strategy was rehearsed, and did at least as well as random ones on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Prior>,
+    /// What to use: a strategy that is better than random for certain, else one that is expected to be, else
+    /// random.
+    pub strategy: Arm,
 }
 
 /// The outcome with one start.
@@ -142,33 +149,46 @@ impl Advice {
                 strategies: evidence.arms.iter().filter_map(StrategyAdvice::of).collect(),
             }
         };
-        let scales: Vec<Scale> = scales.iter().map(scale).collect();
+        let names = (last.dataset.clone(), last.synthetic);
+        let scales = scales.iter().map(scale).collect();
+        Ok(Self::from_scales(settings, names, paired, seeds, scales))
+    }
+
+    /// Returns the advice for a dataset, of which the name is given and whether it is synthetic.
+    fn from_scales(
+        settings: &RehearsalSettings,
+        (dataset, synthetic): (String, bool),
+        paired: usize,
+        seeds: (usize, usize),
+        scales: Vec<Scale>,
+    ) -> Self {
         let choice = scales.last().map_or(Choice::Unclear, Scale::choice);
-        Ok(Advice {
+        let prior = Prior::of(&settings.experiment).filter(|_| choice == Choice::Unclear);
+        let expected = prior.filter(|prior| scales.last().is_some_and(|scale| scale.allows(prior)));
+        let strategy = match choice {
+            Choice::Strategy(arm) => arm,
+            Choice::RandomIsAsGood => Arm::random(1),
+            Choice::Unclear => expected.map_or(Arm::random(1), |prior| prior.strategy),
+        };
+        Advice {
             nextpair_rehearsal: 1,
-            dataset: last.dataset.clone(),
-            synthetic: last.synthetic,
-            model: last.model.clone(),
+            dataset,
+            synthetic,
+            model: settings.experiment.model.name().to_owned(),
             paired,
             budget: settings.budget,
             price: settings.experiment.price,
             seeds,
             scales,
             choice,
-        })
+            expected,
+            strategy,
+        }
     }
 
     /// Returns whether more seeds would not change the answer.
     pub fn is_clear(&self) -> bool {
         self.choice != Choice::Unclear
-    }
-
-    /// Returns the strategy to use: random if none is better for certain.
-    pub fn strategy(&self) -> Arm {
-        match self.choice {
-            Choice::Strategy(arm) => arm,
-            Choice::RandomIsAsGood | Choice::Unclear => Arm::random(1),
-        }
     }
 
     /// Writes it to `rehearsal.json` in a folder.
@@ -217,14 +237,24 @@ impl Advice {
                  longer, or rehearse more seeds, before you buy the next {budget}."
             ),
             Choice::Unclear => {
-                let best = last.and_then(Scale::best);
-                let more = best.and_then(|best| Some((best.strategy, best.seeds_needed?)));
+                let told = last.and_then(|scale| match &self.expected {
+                    Some(prior) => scale.of(&prior.strategy),
+                    None => scale.best(),
+                });
+                let more = told.and_then(|told| Some((told.strategy, told.seeds_needed?)));
                 let more = more.map(|(arm, seeds)| {
                     format!(" About {} seeds would settle {arm}.", grouped(seeds))
                 });
+                let meanwhile = match &self.expected {
+                    Some(prior) => format!(
+                        ". {} Buy the next {budget} with it if nearly everything in your pool can be captioned, else \
+                         at random; or rehearse longer.",
+                        prior.shown()
+                    ),
+                    None => format!(": buy the next {budget} at random, or rehearse longer."),
+                };
                 format!(
-                    "No strategy can be told from random with these seeds: buy the next {budget} at \
-                     random, or rehearse longer.{}",
+                    "No strategy can be told from random with these seeds{meanwhile}{}",
                     more.unwrap_or_default()
                 )
             }
@@ -295,7 +325,13 @@ impl Scale {
         self.compared().min_by(|a, b| a.log_rank.mean.total_cmp(&b.log_rank.mean))
     }
 
-    /// Returns what to use, going by this start.
+    /// Returns whether what happened with this start leaves room for an expectation.
+    fn allows(&self, prior: &Prior) -> bool {
+        let found = self.of(&prior.strategy).filter(|_| !self.learned_nothing());
+        found.is_some_and(|found| found.log_rank.mean <= 0.0)
+    }
+
+    /// Returns what was found out with this start.
     fn choice(&self) -> Choice {
         let pay = self.compared().filter(|found| found.pays());
         match pay.min_by(|a, b| a.log_rank.mean.total_cmp(&b.log_rank.mean)) {
@@ -332,5 +368,103 @@ impl Scale {
             text.push('\n');
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nextpair_data::Side;
+    use nextpair_models::{Config, Training};
+
+    use super::*;
+    use crate::{Annotator, Experiment, ExperimentKeys};
+
+    /// The evidence of one start: for every strategy the mean log rank less that of random captions, and half
+    /// the width of its interval.
+    fn scale(found: &[(&str, f64, f64)]) -> Scale {
+        let strategies = found.iter().map(|&(name, mean, half)| {
+            let [low, high] = [mean - half, mean + half];
+            StrategyAdvice {
+                strategy: name.parse().unwrap(),
+                worth: Some(Worth {
+                    captions: 1.0 - 5.0 * mean,
+                    low: Some(1.0 - 5.0 * high),
+                    high: Some(1.0 - 5.0 * low),
+                    seeds: 8,
+                }),
+                log_rank: Estimate { mean, low: Some(low), high: Some(high), count: 8 },
+                r1: Estimate { mean: 0.0, low: None, high: None, count: 8 },
+                seeds_needed: Some(40),
+                null_control: name.starts_with("random"),
+            }
+        });
+        Scale { start: 100, bought: 20, pool: 100, strategies: strategies.collect() }
+    }
+
+    fn experiment(model: &str) -> Experiment {
+        let (keys, config) = (ExperimentKeys::default(), Config::named(model).unwrap());
+        let keys = ExperimentKeys { dataset: Some("photos".into()), ..keys };
+        Experiment::resolve(keys, config, Training::default()).unwrap()
+    }
+
+    fn advice(experiment: Experiment, scale: Scale) -> Advice {
+        let settings = RehearsalSettings { experiment, budget: 50, seeds: 8 };
+        Advice::from_scales(&settings, ("photos".to_owned(), false), 200, (8, 8), vec![scale])
+    }
+
+    const OPEN: [(&str, f64, f64); 3] =
+        [("random", 0.0, 0.1), ("core-set", -0.05, 0.1), ("novelty", -0.01, 0.1)];
+
+    #[test]
+    fn an_open_answer_is_closed_by_what_pays_with_such_models() {
+        let open = advice(experiment("heads"), scale(&OPEN));
+        assert_eq!(open.choice, Choice::Unclear);
+        assert_eq!(open.strategy.to_string(), "novelty");
+        let said = open.sentence();
+        for part in [
+            "No strategy can be told from random with these seeds. novelty is expected to pay",
+            "Buy the next 50 with it if nearly everything in your pool can be captioned",
+            "About 40 seeds would settle novelty.",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_expected_where_it_may_lose() {
+        let heads = || experiment("heads");
+        let human = Experiment { annotator: Annotator::Human, ..heads() };
+        let texts = Experiment { pool: Side::Text, ..heads() };
+        let world = Some(crate::World { junk: 0.1, ..crate::World::default() });
+        let junk = Experiment { world, ..heads() };
+        let open = || scale(&OPEN);
+        // It did worse than random, or was not tried.
+        let [worse, untried] =
+            [("novelty", 0.01, 0.1), ("herding", -0.01, 0.1)].map(|one| scale(&[one]));
+        let mut unmeasured = scale(&[("novelty", -0.01, 0.1)]);
+        unmeasured.strategies[0].worth = None;
+        for (experiment, scale) in [
+            (human, open()),
+            (texts, open()),
+            (junk, open()),
+            (experiment("vse++"), open()),
+            (heads(), worse),
+            (heads(), untried),
+            (heads(), unmeasured),
+        ] {
+            let found = advice(experiment, scale);
+            assert_eq!(found.choice, Choice::Unclear);
+            assert!(found.strategy.is_random() && found.expected.is_none(), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_clear_needs_no_expectation() {
+        let clear = scale(&[("core-set", -0.05, 0.01), ("novelty", -0.01, 0.1)]);
+        let clear = advice(experiment("heads"), clear);
+        assert_eq!((clear.strategy.to_string(), clear.expected), ("core-set".to_owned(), None));
+        let as_good = advice(experiment("heads"), scale(&[("novelty", -0.001, 0.01)]));
+        assert_eq!(as_good.choice, Choice::RandomIsAsGood);
+        assert!(as_good.strategy.is_random() && as_good.expected.is_none());
     }
 }
