@@ -34,7 +34,7 @@ pub struct Advice {
     /// What was found out.
     pub choice: Choice,
     /// What pays with models of the same kind, if the rehearsal left the answer open and does not speak against
-    /// it: the strategy was rehearsed, and did at least as well as random ones on average.
+    /// it: the strategy was rehearsed, and was not worse than random ones for certain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<Prior>,
     /// What to use: a strategy that is better than random for certain, else one that is expected to be, else
@@ -325,10 +325,11 @@ impl Scale {
         self.compared().min_by(|a, b| a.log_rank.mean.total_cmp(&b.log_rank.mean))
     }
 
-    /// Returns whether what happened with this start leaves room for an expectation.
+    /// Returns whether what happened with this start leaves room for an expectation. The mean alone does not
+    /// decide: it varies more from one rehearsal to another than a strategy's worth from one experiment to another.
     fn allows(&self, prior: &Prior) -> bool {
         let found = self.of(&prior.strategy).filter(|_| !self.learned_nothing());
-        found.is_some_and(|found| found.log_rank.mean <= 0.0)
+        found.is_some_and(|found| found.log_rank.verdict() == Verdict::Unclear)
     }
 
     /// Returns what was found out with this start.
@@ -438,9 +439,9 @@ mod tests {
         let world = Some(crate::World { junk: 0.1, ..crate::World::default() });
         let junk = Experiment { world, ..heads() };
         let open = || scale(&OPEN);
-        // It did worse than random, or was not tried.
-        let [worse, untried] =
-            [("novelty", 0.01, 0.1), ("herding", -0.01, 0.1)].map(|one| scale(&[one]));
+        // It was worse than random, or was not tried; others may pay.
+        let worse = scale(&[("novelty", 0.2, 0.1), ("herding", -0.01, 0.1)]);
+        let untried = scale(&[("herding", -0.01, 0.1)]);
         let mut unmeasured = scale(&[("novelty", -0.01, 0.1)]);
         unmeasured.strategies[0].worth = None;
         for (experiment, scale) in [

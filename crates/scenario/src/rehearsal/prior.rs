@@ -55,7 +55,7 @@ impl Prior {
     pub(super) fn shown(&self) -> String {
         format!(
             "{} is expected to pay: in {} experiments with {} on Flickr8k, one of its captions was worth {:.2} random \
-             ones (median), and here it did no worse than random on average.",
+             ones (median), and the rehearsal does not speak against it.",
             self.strategy, self.experiments, self.models, self.worth
         )
     }
