@@ -23,6 +23,15 @@ fn a_report_is_explored() {
     browser.until_text(".cells", "EUR 6");
     look_at(&browser, "report");
 
+    // However wide it is, no row of the recommendation has a hole.
+    let rows = "const tops = [...document.querySelectorAll('.cells > div')].map((cell) => cell.offsetTop); \
+                return [...new Set(tops)].map((top) => tops.filter((one) => one === top).length)";
+    for (width, counts) in [(700, json!([2, 2])), (1100, json!([2, 2])), (1400, json!([4]))] {
+        browser.width(width);
+        assert_eq!(browser.script(rows), counts, "{width} pixels");
+    }
+    browser.desktop();
+
     // Every line of the contents leads to a section.
     let lost = "return [...document.querySelectorAll('.contents a')].filter((a) => \
                 !document.getElementById(a.hash.slice(1))).length";

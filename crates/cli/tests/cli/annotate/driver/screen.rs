@@ -55,6 +55,11 @@ impl Browser {
         self.size(PHONE, true);
     }
 
+    /// Sets the width of a window as high as that of a laptop.
+    pub fn width(&self, width: u32) {
+        self.size((width, DESKTOP.1), false);
+    }
+
     fn size(&self, (width, height): (u32, u32), mobile: bool) {
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1,
                               "mobile": mobile });
