@@ -51,6 +51,17 @@ struct Facts {
     made_by: Option<Origin>,
 }
 
+/// Says that picks were lost, and that this program makes others.
+fn lost(place: Place<'_>, made_by: &[Origin]) -> String {
+    let makers: Vec<String> = made_by.iter().map(Origin::to_string).collect();
+    let makers = Some(makers.join(", then ")).filter(|makers| !makers.is_empty());
+    format!(
+        "was lost, and what is picked now is not what {place} was finished with; put it back, or go on with \
+         the very program and machine that made it{}",
+        makers.map(|makers| format!(": {makers}")).unwrap_or_default()
+    )
+}
+
 /// Inputs of a strategy.
 pub(super) struct Choice<'a> {
     pub(super) corpus: &'a Corpus,
@@ -73,7 +84,8 @@ impl Scenario {
     ) -> Result<(Vec<Task>, Batch, Option<Origin>), Error> {
         let path = self.folder.picks(place.seed, strategy, place.round);
         let beside = path.with_extension("json");
-        if !path.exists() {
+        let was_lost = !path.exists();
+        if was_lost {
             self.select(place, strategy, choice, (&path, &beside), clock, observer)?;
         }
         let bytes = ordinary::read(&path)?;
@@ -82,9 +94,14 @@ impl Scenario {
         let is = |print: &str| {
             [&bytes, &queue::older_lines(&tasks)].into_iter().any(|form| fingerprint(form) == print)
         };
-        if let Some(Round { batch: Some(batch), .. }) = self.finished(place)
+        if let Some(Round { batch: Some(batch), made_by, .. }) = self.finished(place)
             && !is(&batch.picks)
         {
+            if was_lost {
+                // It must not pass for what was lost.
+                [&path, &beside].into_iter().for_each(|file| drop(fs::remove_file(file)));
+                return Err(Error::file(&path, lost(place, &made_by)));
+            }
             let what = format!(
                 "not what {place} was finished with; put it back, or delete it to have it picked again"
             );

@@ -27,6 +27,11 @@ fn make_older(lab: &Lab, run: &str) {
         rewritten += 1;
     }
     assert!(rewritten > 0);
+    write_sealed(lab, run, &journal);
+}
+
+/// Writes the journal of an experiment with the seals of its lines.
+fn write_sealed(lab: &Lab, run: &str, journal: &str) {
     let (mut sealed, mut seal) = (String::new(), String::new());
     for line in journal.lines() {
         let round = line.strip_prefix("{\"round\":").unwrap().rsplit_once(",\"seal\":").unwrap().0;
@@ -66,6 +71,22 @@ fn folders_of_older_versions_open_and_go_on() {
     let edited = lab.read(lost).replacen("\"score\":", "\"score\":1", 1);
     lab.write(lost, &edited);
     lab.refused("run old --resume", "picks-1.jsonl: not what seed 0, hard-negative, round 1");
+}
+
+#[test]
+fn what_another_program_picks_does_not_pass_for_what_was_lost() {
+    let lab = Lab::new(60);
+    lab.succeeds("run e.toml --out run");
+    let lost = "run/seed-0/hard-negative/picks-1.jsonl";
+    let picks = fingerprint(lab.read(lost).as_bytes());
+    let other = lab.read("run/rounds.jsonl").replace(&picks, "0123456789abcdef");
+    write_sealed(&lab, "run", &other);
+    fs::remove_file(lab.path(lost)).unwrap();
+    let says = "picks-1.jsonl: was lost, and what is picked now is not what seed 0, hard-negative, round 1";
+    for _ in 0..2 {
+        lab.refused("run run --resume", says);
+        assert!(!lab.path(lost).exists());
+    }
 }
 
 #[test]
