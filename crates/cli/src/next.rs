@@ -49,9 +49,8 @@ impl Next {
             flags.extend(value.map(|value| format!("--{name} {value}").trim_end().to_owned()));
         };
         let number = |value: Option<f64>| value.map(|value| value.to_string());
-        let mini =
-            arm.mini.map(|mini| format!("mini --sample {}", (mini.of(pairs) + 1e-9) as usize));
-        add("scope", mini);
+        add("scope", arm.mini.map(|_| "mini".to_owned()));
+        add("sample", arm.mini.map(|mini| mini.whole_of(pairs).to_string()));
         add("top-k", (arm.top_k > 1).then(|| arm.top_k.to_string()));
         add("weight", (arm.weight == Weight::Count).then(|| "count".to_owned()));
         let features = match arm.features {

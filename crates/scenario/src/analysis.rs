@@ -341,7 +341,7 @@ impl ArmEvidence {
 
 /// Returns the size of a batch.
 fn next_batch(study: &Study) -> usize {
-    (study.experiment.budget.of(study.manifest.items) + 1e-9) as usize
+    study.experiment.budget.whole_of(study.manifest.items)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use super::{ArmEvidence, Difference, Evidence, Saved};
-use crate::numbers::{grouped, money_in, signed};
+use crate::numbers::{self, grouped, money_in, signed};
 use crate::statistics::{FEWEST, Verdict};
 use crate::{Arm, Forecast};
 
@@ -216,14 +216,8 @@ impl Evidence {
         });
         let (arm, less, _) = better.min_by(|one, other| one.2.total_cmp(&other.2))?;
         let worth = less.worth.map(|worth| {
-            let ends = worth.low.zip(worth.high);
-            let ends = ends.map(|(low, high)| format!(" [{low:.2}, {high:.2}]"));
             let (_, captions) = self.pool.own_and_other("images", "captions");
-            format!(
-                ": one of its {captions} is worth {:.2}{} random ones",
-                worth.captions,
-                ends.unwrap_or_default()
-            )
+            format!(": one of its {captions} is worth {} random ones", numbers::worth(&worth))
         });
         Some(format!(
             "By the mean log rank of image retrieval, which usually needs fewer seeds, {} is better{}.",

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use nextpair_engine::{Alike, Fill, Guards, ItemFeatures, Scope, Settings, StrategyName, Weight};
 use serde::{Deserialize, Serialize};
 
-use super::amount::{Amount, floor};
+use super::amount::Amount;
 
 /// A strategy with its settings. Its name lists the settings that are not the default after `+`:
 /// `mini-M` (pairs of the mini batch, or a share of the pairs in percent), `top-K`, `count`, `bow`
@@ -95,7 +95,7 @@ impl Arm {
     pub(crate) fn settings(&self, pairs: usize, groups: Option<Vec<u32>>, seed: u64) -> Settings {
         let scope = match self.mini {
             None => Scope::Full,
-            Some(mini) => Scope::Mini(floor(mini.of(pairs))),
+            Some(mini) => Scope::Mini(mini.whole_of(pairs)),
         };
         let usual = Settings::default();
         Settings {

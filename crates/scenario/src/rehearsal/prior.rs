@@ -27,7 +27,6 @@ impl Prior {
     /// Returns what pays with a kind of model and a pool of images. `None` for dual encoders, with which nothing
     /// does by as much as a tenth unless the pool has near-copies.
     pub(super) fn with(kind: ModelKind) -> Option<Self> {
-        let core_set = Arm::new(StrategyName::CoreSet);
         let (models, strategy, experiments, worth) = match kind {
             // heads-{encoded,regions,plain,hardest,info-nce,large-start,small-start,bursts}.toml
             ModelKind::Heads => {
@@ -36,6 +35,7 @@ impl Prior {
             ModelKind::DualEncoder => return None,
             // {imram-strategies,scan-strategies,imram-large}.toml
             ModelKind::CrossAttention => {
+                let core_set = Arm::new(StrategyName::CoreSet);
                 let encoded = Arm { features: ItemFeatures::Encoded, ..core_set };
                 ("Text-IMRAM and SCAN", encoded, 3, 1.13)
             }

@@ -10,7 +10,7 @@ use nextpair_models::{Corpus, Origin, Pair};
 use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
-use super::learn::Place;
+use super::learn::{Place, makers};
 use super::{Observer, Scenario};
 use crate::{Arm, Batch, Error, PairNames, Phase, Round, Selection, Warning, groups, tasks};
 
@@ -51,17 +51,6 @@ struct Facts {
     made_by: Option<Origin>,
 }
 
-/// Says that picks were lost, and that this program makes others.
-fn lost(place: Place<'_>, made_by: &[Origin]) -> String {
-    let makers: Vec<String> = made_by.iter().map(Origin::to_string).collect();
-    let makers = Some(makers.join(", then ")).filter(|makers| !makers.is_empty());
-    format!(
-        "was lost, and what is picked now is not what {place} was finished with; put it back, or go on with \
-         the very program and machine that made it{}",
-        makers.map(|makers| format!(": {makers}")).unwrap_or_default()
-    )
-}
-
 /// Inputs of a strategy.
 pub(super) struct Choice<'a> {
     pub(super) corpus: &'a Corpus,
@@ -100,7 +89,14 @@ impl Scenario {
             if was_lost {
                 // It must not pass for what was lost.
                 [&path, &beside].into_iter().for_each(|file| drop(fs::remove_file(file)));
-                return Err(Error::file(&path, lost(place, &made_by)));
+                // Older versions did not record who made what.
+                let by = Some(makers(&made_by)).filter(|makers| !makers.is_empty());
+                let what = format!(
+                    "was lost, and what is picked now is not what {place} was finished with; put it back, or go on \
+                     with the very program and machine that made it{}",
+                    by.map(|by| format!(": {by}")).unwrap_or_default()
+                );
+                return Err(Error::file(&path, what));
             }
             let what = format!(
                 "not what {place} was finished with; put it back, or delete it to have it picked again"

@@ -254,6 +254,11 @@ fn made_by(run: &ModelFolder, picked_by: Option<Origin>, device: Device) -> Vec<
     all
 }
 
+/// Returns the names of origins, in their order.
+pub(super) fn makers(made_by: &[Origin]) -> String {
+    made_by.iter().map(Origin::to_string).collect::<Vec<String>>().join(", then ")
+}
+
 /// Returns the error for weights that differ from those of a finished round.
 fn other_weights(round: &Round, device: Device, folder: &Path) -> Error {
     let (seed, strategy, round_number) = (round.seed, round.strategy.as_ref(), round.round);
@@ -265,8 +270,7 @@ fn other_weights(round: &Round, device: Device, folder: &Path) -> Error {
     );
     if !round.made_by.is_empty() && round.made_by != [Origin::of(device)] {
         // Training again here would give other weights.
-        let makers: Vec<String> = round.made_by.iter().map(Origin::to_string).collect();
-        what += &format!(" with what made them: {}", makers.join(", then "));
+        what += &format!(" with what made them: {}", makers(&round.made_by));
     }
     Error::file(&folder.join(WEIGHTS), what)
 }

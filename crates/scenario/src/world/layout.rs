@@ -11,7 +11,6 @@ use rayon::prelude::*;
 
 use super::{COPIES, JUNK, Rare, World};
 use crate::Amount;
-use crate::experiment::floor;
 
 /// The seed of all draws of a world: all seeds of an experiment share it.
 pub(super) const SEED: u64 = 0x3011d;
@@ -63,7 +62,7 @@ impl Layout {
         let all = (kept.len() + sources.len()) as f64;
         let share = candidates.train as f64 / candidates.items.len().max(1) as f64;
         let captionable = (all * share).round() as usize;
-        let initial = floor(candidates.initial.of(captionable)).min(captionable);
+        let initial = candidates.initial.whole_of(captionable).min(captionable);
         let junk = world.junk / (1.0 - world.junk) * (captionable - initial) as f64;
         Layout { originals, left_out, sources, junk: junk.round() as usize, captionable }
     }
