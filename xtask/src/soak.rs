@@ -176,7 +176,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 impl Job {
     /// Starts the job, or resumes it.
     fn start(&self, binary: &Path, result: &Path) -> Result<std::process::Child> {
-        let begun = ["experiment.json", "model.json", "run.json"];
+        let begun = ["experiment.toml", "model.json"];
         match self.again {
             Some(again) if begun.iter().any(|name| result.join(name).exists()) => {
                 start(binary, &again.split(' ').collect::<Vec<_>>())

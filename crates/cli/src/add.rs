@@ -16,7 +16,6 @@ use crate::next;
 use crate::numbers::grouped;
 use crate::progress::Bar;
 use crate::streams::print;
-use crate::threads;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -39,9 +38,6 @@ pub(crate) struct Args {
     /// Print what was added as JSON
     #[arg(long)]
     json: bool,
-    /// Threads; all cores by default
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
 }
 
 /// The output of `add`.
@@ -53,7 +49,7 @@ struct Report {
     known: usize,
     refused: BTreeMap<String, usize>,
     features: Vec<Encoded>,
-    out: PathBuf,
+    out: String,
 }
 
 #[derive(Serialize)]
@@ -66,7 +62,6 @@ struct Encoded {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    threads::set(args.threads)?;
     let dataset = Dataset::open(&args.dataset)?;
     if let Some(folder) = &args.images {
         ensure!(folder.is_dir(), "{}: not a folder", folder.display());
@@ -104,7 +99,7 @@ impl Report {
             known: added.known,
             refused: added.refused.clone(),
             features: added.features.iter().map(encoded).collect(),
-            out: args.out.clone(),
+            out: args.out.display().to_string(),
         }
     }
 
@@ -132,7 +127,7 @@ impl Report {
         for set in self.features.iter().filter(|set| set.encoded > 0) {
             text += &format!("features    {}: {} encoded\n", set.name, grouped(set.encoded));
         }
-        text + &format!("written     {}\n", self.out.display())
+        text + &format!("written     {}\n", self.out)
     }
 
     /// Names captions that got no features, and what helps.
@@ -144,7 +139,7 @@ impl Report {
                     "warning     {missing} captions have no text features {name}, and models on them \
                      do not learn from these: {why}, as in `nextpair embed {} --text-model \
                      ENCODER.onnx --name {name} --replace`",
-                    self.out.display()
+                    self.out
                 ),
                 None if missing != "0" => {
                     say!("warning     {missing} captions could not be encoded for {name}");

@@ -13,7 +13,6 @@ use crate::device::DeviceArgs;
 use crate::interrupt;
 use crate::progress::Bar;
 use crate::streams::print;
-use crate::threads;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -34,9 +33,6 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Threads; all cores by default
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -50,7 +46,6 @@ const SHOWN: usize = 40;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     prepare_process();
-    threads::set(args.threads)?;
     interrupt::on_stop(interrupt::nothing_kept);
     let device = args.device.device();
     let mut sizes = match args.quick {

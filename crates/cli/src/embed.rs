@@ -16,7 +16,7 @@ use crate::interrupt;
 use crate::next;
 use crate::numbers::grouped;
 use crate::progress::Bar;
-use crate::{threads, typed};
+use crate::typed;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -68,9 +68,6 @@ pub(crate) struct Args {
     /// The most seconds that opening a model, or encoding one image or caption, may take
     #[arg(long, value_name = "SECONDS", default_value_t = TIME_LIMIT.as_secs())]
     time_limit: u64,
-    /// Threads [default: all cores]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -95,7 +92,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     ensure!(args.pca != Some(0), "--pca 0 would keep nothing");
     ensure!(args.time_limit > 0, "--time-limit 0 leaves no time");
     let limit = Duration::from_secs(args.time_limit);
-    threads::set(args.threads)?;
     interrupt::on_stop(interrupt::nothing_kept);
     let mut dataset = Dataset::open(&args.dataset)?;
     if let Some(model) = &args.image_model {

@@ -14,7 +14,6 @@ use crate::next;
 use crate::numbers::{grouped, in_usual_order};
 use crate::progress::Bar;
 use crate::streams::print;
-use crate::threads;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -33,15 +32,12 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Threads; all cores by default
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
 }
 
 /// The output of `eval`.
 #[derive(Serialize)]
 struct Report {
-    run: PathBuf,
+    run: String,
     model: String,
     /// The epoch of the weights. `epochs` is the number of epochs of the whole training.
     epoch: Option<usize>,
@@ -57,7 +53,6 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    threads::set(args.threads)?;
     let run = ModelFolder::open(&args.model)?;
     let model = run.model(args.device.device())?;
     let corpus = run.corpus(Dataset::open(&args.dataset)?)?;
@@ -78,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bar.finish();
     let epochs = run.spec().training.epochs;
     let report = Report {
-        run: args.model.clone(),
+        run: args.model.display().to_string(),
         model: run.spec().model.name().to_owned(),
         epoch: run.weights_epoch()?,
         epochs,
@@ -124,7 +119,7 @@ pub(crate) fn items_of(dataset: &Dataset, split: &str) -> Result<Vec<usize>> {
 impl Report {
     fn describe(&self) -> Result<String> {
         let mut text = String::new();
-        write!(text, "{} of {}", self.model, self.run.display())?;
+        write!(text, "{} of {}", self.model, self.run)?;
         if let Some(epoch) = self.epoch {
             write!(text, ", epoch {epoch} of {}", self.epochs)?;
         }

@@ -14,7 +14,6 @@ use crate::next::Next;
 use crate::numbers::grouped;
 use crate::run::{Watch, encoders, go_on, options};
 use crate::streams::print;
-use crate::threads;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -33,14 +32,10 @@ pub(crate) struct Args {
     only: bool,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Threads; all cores by default
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     prepare_process();
-    threads::set(args.threads)?;
     let inbox = Inbox::open(&args.experiment)?.with_source(encoders());
     if let Some(folder) = &args.images {
         ensure!(folder.is_dir(), "{}: not a folder", folder.display());

@@ -16,7 +16,6 @@ use nextpair::{BagOfWords, Files, Matrix, Paths, SimilarityPaths};
 
 use crate::device::SelectionDeviceArgs;
 use crate::selection::Selection;
-use crate::threads;
 
 /// The flags of a selection.
 #[derive(clap::Args, Debug)]
@@ -172,9 +171,6 @@ pub(crate) struct SelectionArgs {
     explain: usize,
     #[command(flatten)]
     pub(crate) device: SelectionDeviceArgs,
-    /// Threads; all cores by default
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    threads: Option<usize>,
 }
 
 /// The columns of Parquet files, shared by all commands that read embeddings.
@@ -272,11 +268,6 @@ impl From<FeaturesName> for ItemFeatures {
 }
 
 impl SelectionArgs {
-    /// Sets the number of threads for everything that follows.
-    pub(crate) fn set_threads(&self) -> Result<()> {
-        threads::set(self.threads)
-    }
-
     /// Opens the files and checks everything that needs no computing.
     pub(crate) fn open(&self) -> Result<Selection> {
         match (&self.model, &self.dataset, &self.pool) {

@@ -73,7 +73,7 @@ fn plan(new: Plan) {
 /// Traps Ctrl-C. Where that is impossible, it ends the process as usual.
 fn trap() {
     let (trapped, is_trapped) = mpsc::channel();
-    thread::spawn(move || {
+    let thread = thread::Builder::new().spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
             return;
         };
@@ -83,17 +83,22 @@ fn trap() {
             interrupts.next().await;
             ASKED.store(true, Ordering::Relaxed);
             // On another thread, so that a second Ctrl-C is heard while this one reads files.
-            thread::spawn(|| {
+            let ending = thread::Builder::new().spawn(|| {
                 if ends_now() {
                     end()
                 }
             });
+            if ending.is_err() && ends_now() {
+                end()
+            }
             interrupts.next().await;
             process::exit(i32::from(INTERRUPTED));
         });
     });
-    // Return when it is trapped, or when the thread has given up.
-    let _ = is_trapped.recv();
+    if thread.is_ok() {
+        // Return when it is trapped, or when the thread has given up.
+        let _ = is_trapped.recv();
+    }
 }
 
 fn ends_now() -> bool {

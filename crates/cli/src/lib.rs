@@ -76,6 +76,9 @@ struct Cli {
     /// Print more: threads, devices, times and memory
     #[arg(short, long, global = true)]
     verbose: bool,
+    /// Threads; all cores by default, one for `watch`. The results do not depend on them
+    #[arg(long, global = true, value_name = "N", allow_negative_numbers = true)]
+    threads: Option<usize>,
 }
 
 #[derive(Subcommand)]
@@ -153,12 +156,17 @@ pub fn run() -> ExitCode {
 pub fn run_from(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     typed::keep(&arguments);
+    let is_plain = !arguments.iter().any(|word| word.to_string_lossy().contains(char::is_control));
     let result = match parse(arguments) {
         Ok(Ok(cli)) => run_parsed(cli),
         // Help and version are such answers too.
         Ok(Err(answer)) => {
-            // Nobody has to listen.
-            let _ = answer.print();
+            match is_plain {
+                // Colours where standard error is a terminal. It may be closed.
+                true => _ = answer.print(),
+                // The answer repeats words of the command line.
+                false => alert!("{answer}"),
+            }
             return if answer.use_stderr() { ExitCode::from(WRONG) } else { ExitCode::SUCCESS };
         }
         Err(error) => Err(error),
@@ -193,6 +201,9 @@ fn run_parsed(cli: Cli) -> Result<ExitCode> {
     if let Some(unknown) = nextpair::core::unknown_switch() {
         bail!(unknown);
     }
+    // A report that is made again and again takes as little as possible from the experiment.
+    let threads = cli.threads.or(matches!(cli.command, Command::Watch(_)).then_some(1));
+    threads::set(threads)?;
     detail!("nextpair {}, {}", env!("CARGO_PKG_VERSION"), Origin::of(Device::Cpu).unit);
     let (began, memory) = (Instant::now(), is_heard(Volume::Verbose).then(Watch::start));
     let done = do_command(cli.command);

@@ -86,9 +86,7 @@ impl Output {
             // Standard output cannot be shared between threads; memory can.
             let mut lines = Vec::new();
             PicksFormat::Jsonl.write(&mut lines, picks)?;
-            let mut stdout = std::io::stdout().lock();
-            let written = stdout.write_all(&lines).and_then(|()| stdout.flush());
-            return streams::forgiving(written);
+            return streams::print(str::from_utf8(&lines)?);
         }
         let mut file = AtomicFile::create(&self.path)?;
         let written = match self.format {

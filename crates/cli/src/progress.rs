@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use nextpair::core::printable;
 use nextpair::engine::Progress;
 
 use crate::interrupt;
@@ -159,7 +160,7 @@ impl Progress for Bar {
     }
 
     fn remark(&self, what: &str) {
-        self.bar.set_prefix(what.to_owned());
+        self.bar.set_prefix(printable(what).into_owned());
         let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
         let Ok(mut phase) = self.phase.try_lock() else { return };
         phase.remark = what.to_owned();

@@ -17,7 +17,7 @@ use crate::next::Next;
 use crate::progress::Bar;
 use crate::run::{Watch, options, stops_with};
 use crate::streams::print;
-use crate::{threads, typed};
+use crate::typed;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -33,9 +33,6 @@ pub(crate) struct Args {
     resume: bool,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Threads; all cores by default. The results do not depend on them
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
 }
 
 /// Sizes of the experiment.
@@ -53,7 +50,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // Nothing depends on it: what is there is not done again.
     let _ = args.resume;
     prepare_process();
-    threads::set(args.threads)?;
     let (size, name) = if args.fast { (FAST, "fast") } else { (WHOLE, "run") };
     let dataset = args.out.join(format!("scenes-{}", size.images));
     stops_with_scenes(&dataset, size.images);

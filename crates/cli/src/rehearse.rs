@@ -23,7 +23,7 @@ use crate::progress::Bar;
 use crate::run::options;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
-use crate::{threads, typed};
+use crate::typed;
 
 /// Seeds at most, unless it is said.
 pub(crate) const SEEDS: usize = 16;
@@ -76,16 +76,12 @@ pub(crate) struct Args {
     jobs: Option<usize>,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Threads; all cores by default. The results do not depend on them
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
     #[command(flatten)]
     training: TrainingArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     prepare_process();
-    threads::set(args.threads)?;
     if let Some(jobs) = args.jobs {
         ensure!(jobs > 0, "--jobs is 0; at least one is needed");
     }

@@ -14,7 +14,7 @@ use crate::next::Next;
 use crate::progress::Bar;
 use crate::seeds::Seeds;
 use crate::streams::print;
-use crate::{threads, typed};
+use crate::typed;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -41,9 +41,6 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Threads [default: all cores]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    threads: Option<usize>,
 }
 
 /// Settings of the page, shared with `watch`.
@@ -87,7 +84,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let again = typed::command_line();
         format!("the experiments are as they were. Begin the report again with: {again}")
     });
-    threads::set(args.threads)?;
     ensure!(
         args.out.is_some() || args.experiments.len() == 1,
         "--out is missing: several experiments have no folder of their own for a report"

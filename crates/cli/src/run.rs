@@ -29,7 +29,7 @@ use crate::next::Next;
 use crate::numbers::grouped;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
-use crate::{threads, typed};
+use crate::typed;
 use keys::KeyArgs;
 pub(crate) use watch::Watch;
 
@@ -62,9 +62,6 @@ pub(crate) struct Args {
     log: LogArgs,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Threads; all cores by default. The results do not depend on them
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
     #[command(flatten)]
     keys: KeyArgs,
     #[command(flatten)]
@@ -75,7 +72,6 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     prepare_process();
-    threads::set(args.threads)?;
     if let Some(jobs) = args.jobs {
         ensure!(jobs > 0, "--jobs is 0; at least one is needed");
     }
@@ -276,7 +272,14 @@ impl Args {
     /// whether a rehearsal is to choose the strategy.
     fn resolve(&self, folder: &Path) -> Result<(Experiment, bool)> {
         let file = if self.experiment.is_dir() {
-            folder.join("experiment.toml")
+            let file = ExperimentFolder::new(folder).experiment();
+            ensure!(
+                file.exists(),
+                "{}: there is no experiment.toml in it; begin an experiment with `nextpair run FILE --out {}`",
+                folder.display(),
+                typed::path(folder)
+            );
+            file
         } else {
             self.experiment.clone()
         };

@@ -37,7 +37,6 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     interrupt::on_stop(interrupt::nothing_kept);
     args.selection.strategy.check_shardable()?;
-    args.selection.set_threads()?;
     let Selection::Files(mut selection) = args.selection.open()? else {
         bail!(
             "shards are scored from files of embeddings; `nextpair select --model` takes the \

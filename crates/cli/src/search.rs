@@ -16,7 +16,6 @@ use crate::device::DeviceArgs;
 use crate::evaluate::items_of;
 use crate::progress::Bar;
 use crate::streams::print;
-use crate::threads;
 use crate::trained::Trained;
 use query::Query;
 use report::{Found, Report};
@@ -47,9 +46,6 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Threads [default: all cores]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    threads: Option<usize>,
 }
 
 /// What to search for: one of these.
@@ -70,7 +66,6 @@ struct QueryArgs {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     ensure!(args.top > 0, "--top is 0; ask for at least one");
-    threads::set(args.threads)?;
     if let Some(page) = &args.html {
         AtomicFile::check(page)?;
         let folder = page.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -36,7 +36,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let start = Instant::now();
     let watch = Watch::start();
     interrupt::on_stop(interrupt::nothing_kept);
-    args.selection.set_threads()?;
     let selection = args.selection.open()?;
     let output = Output::create(&args.output.out)?;
     output.check_ids(selection.ids())?;

@@ -1,5 +1,6 @@
 //! Standard output and standard error whose readers may leave early: `nextpair run ... 2>&1 | head
-//! -1` must finish its work.
+//! -1` must finish its work. Names and captions may contain escape sequences, so all text is
+//! made [`printable`] here.
 //!
 //! The print macros of the standard library panic there; clippy refuses them in this workspace
 //! (`print_stdout`, `print_stderr`).
@@ -8,6 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context, Result};
+use nextpair::core::printable;
 
 /// How much goes to standard error: one setting of the process, from `-q` and `-v`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,9 +53,8 @@ macro_rules! detail {
 /// Writes a line to standard error if the volume is high enough for it.
 macro_rules! heard {
     ($volume:ident, $($what:tt)*) => {{
-        use std::io::Write;
         if crate::streams::is_heard(crate::streams::Volume::$volume) {
-            let _ = writeln!(std::io::stderr(), $($what)*);
+            crate::streams::print_line(&format!($($what)*));
         }
     }};
 }
@@ -63,16 +64,17 @@ macro_rules! tell {
     ($($what:tt)*) => { crate::streams::print(&format!("{}\n", format_args!($($what)*))) };
 }
 
-/// Writes text to standard output. A reader that leaves early, such as `head`, is not an error: the
-/// command finishes and exits as usual. A full disk is an error.
-pub(crate) fn print(text: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    forgiving(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+/// Writes a line to standard error, with its control characters escaped. A reader that is gone is no reason to stop.
+pub(crate) fn print_line(line: &str) {
+    let line = format!("{}\n", printable(line));
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// Returns the result of a write to standard output, ignoring a reader that is gone.
-pub(crate) fn forgiving(written: io::Result<()>) -> Result<()> {
-    match written {
+/// Writes text to standard output, with its control characters escaped. A reader that leaves early, such as `head`, is
+/// not an error: the command finishes and exits as usual. A full disk is an error.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(printable(text).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => other.context("standard output"),
     }

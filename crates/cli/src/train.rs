@@ -22,7 +22,7 @@ use crate::numbers::grouped;
 use crate::progress::Bar;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
-use crate::{threads, typed};
+use crate::typed;
 use data::{DataArgs, Source};
 
 #[derive(clap::Args)]
@@ -53,9 +53,6 @@ pub(crate) struct Args {
     /// Print the last epoch as JSON
     #[arg(long)]
     json: bool,
-    /// Threads; all cores by default. The result does not depend on them
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
     #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
@@ -70,7 +67,6 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     prepare_process();
-    threads::set(args.threads)?;
     detail!("device: {}", args.device.device().describe());
     let (dataset, out) = (args.dataset.clone(), args.out.clone());
     interrupt::on_stop(move || kept(&dataset, &out));

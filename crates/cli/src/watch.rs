@@ -13,7 +13,6 @@ use tokio::net::TcpListener;
 use crate::listen::ListenArgs;
 use crate::report::PageArgs;
 use crate::signals::told_to_stop;
-use crate::threads;
 
 /// The most threads that look at the experiment at once.
 const BLOCKING: usize = 4;
@@ -29,13 +28,9 @@ pub(crate) struct Args {
     /// The port to listen on; 0 takes a free one
     #[arg(long, value_name = "N", default_value_t = 7879)]
     port: u16,
-    /// Threads that make the report; more of them take more from the experiment
-    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1)]
-    threads: usize,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    threads::set(Some(args.threads))?;
     // What is wrong is said now, not on the page.
     if let Some(dataset) = &args.page.dataset {
         Dataset::open(dataset)?;

@@ -1,5 +1,5 @@
 //! The foundation of all nextpair crates: matrices that are mapped or borrowed and never copied,
-//! files that appear whole or not at all, seeded draws, progress, the two sides of
+//! files that appear whole or not at all, seeded draws, progress, text for terminals, the two sides of
 //! a pair, the vector instructions of the CPU, and the operating system.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -14,6 +14,7 @@ mod lock;
 pub mod mapping;
 mod matrix;
 pub mod ordinary;
+mod printable;
 mod progress;
 mod side;
 mod spill;
@@ -26,9 +27,10 @@ pub use draw::Draws;
 pub use error::Error;
 pub use fingerprint::{fingerprint, fingerprint_of};
 pub use growing::Growing;
-pub use lock::FolderLock;
+pub use lock::{FolderLock, lock};
 pub use mapping::stop_on_changed_inputs;
 pub use matrix::{Dtype, Element, Matrix};
+pub use printable::printable;
 pub use progress::{Progress, Silent, Within};
 pub use side::Side;
 pub use spill::Spill;

@@ -33,32 +33,37 @@ impl FolderLock {
     /// Takes another lock of the folder: the file of this name. It does not keep other processes
     /// from writing; its meaning is up to the programs that know its name.
     pub fn named(folder: &Path, name: &str, busy: &str) -> Result<Self, Error> {
-        let path = folder.join(name);
-        let io = |e| Error::io(&path, e);
         let options = &mut File::options();
         let options = options.create(true).truncate(false).write(true);
-        let file = ordinary::open_with(&path, options)?;
-        let mut locked = system::try_lock(&file);
-        for _ in 0..TRIES {
-            if !matches!(locked, Err(TryLockError::WouldBlock)) {
-                break;
-            }
-            std::thread::sleep(PAUSE);
-            locked = system::try_lock(&file);
-        }
-        match locked {
-            Ok(()) => Ok(FolderLock { _file: file }),
-            Err(TryLockError::WouldBlock) => {
-                Err(Error::Busy { path: folder.to_path_buf(), what: busy.to_owned() })
-            }
-            Err(TryLockError::Error(e)) => Err(io(e)),
-        }
+        let file = ordinary::open_with(&folder.join(name), options)?;
+        lock(&file, folder, busy)?;
+        Ok(FolderLock { _file: file })
     }
 
     /// Returns whether a process holds the lock of a folder. `None` if that cannot be told.
     pub fn is_held(folder: &Path) -> Option<bool> {
         system::is_locked(&folder.join(NAME))
     }
+}
+
+/// Takes the lock of an open file that stands for the file or folder `path`, or returns soon. If another process holds
+/// it, the error is [`Error::Busy`], and `busy` says what that process is doing. Some file systems have no locks.
+pub fn lock(file: &File, path: &Path, busy: &str) -> Result<(), Error> {
+    let mut locked = system::try_lock(file);
+    for _ in 0..TRIES {
+        if !matches!(locked, Err(TryLockError::WouldBlock)) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        locked = system::try_lock(file);
+    }
+    locked.map_err(|error| match error {
+        TryLockError::WouldBlock => Error::Busy { path: path.to_path_buf(), what: busy.to_owned() },
+        TryLockError::Error(error) => {
+            let what = format!("cannot be locked: {error}; does its file system have locks?");
+            Error::io(path, std::io::Error::new(error.kind(), what))
+        }
+    })
 }
 
 #[cfg(test)]

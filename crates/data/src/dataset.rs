@@ -29,7 +29,7 @@ mod placed_answers;
 #[cfg(test)]
 pub(crate) mod sample;
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 pub use addition::{Added, Addition, EncodedSet};
@@ -46,7 +46,7 @@ pub use manifest::{FeatureSet, Manifest, Per};
 pub use new_images::{FOLDER, NewImages, UPLOAD, name_of_image};
 pub use placed_answers::PlacedAnswers;
 
-use crate::{Error, Side, ordinary, system};
+use crate::{AtomicFile, Error, Side, ordinary};
 
 /// File name of the manifest.
 pub(crate) const MANIFEST: &str = "dataset.toml";
@@ -176,22 +176,21 @@ impl Dataset {
         Features::open(&self.folder, set, &self.items)
     }
 
-    /// Keeps other processes from changing this dataset while the lock lives, and reloads the
-    /// manifest that they may have changed before.
+    /// Keeps other processes from changing this dataset while the lock lives, removes what killed ones left, and
+    /// reloads the manifest that they may have changed before.
     pub fn lock(&mut self) -> Result<Lock, Error> {
         // The items are never replaced, unlike the manifest, so all processes lock the same file.
         let path = self.folder.join(ITEMS);
         let file = ordinary::open(&path)?;
-        match system::try_lock(&file) {
-            Ok(()) => {
-                self.manifest = Manifest::read(&self.folder.join(MANIFEST))?;
-                Ok(Lock { _file: file })
+        nextpair_core::lock(&file, &self.folder, "is being changed by another process")?;
+        // Files that a killed process did not finish.
+        for folder in [self.folder.clone(), self.folder.join("features")] {
+            if folder.is_dir() {
+                AtomicFile::remove_unfinished(&folder)?;
             }
-            Err(TryLockError::WouldBlock) => {
-                Err(Error::format(&self.folder, "is being changed by another process"))
-            }
-            Err(TryLockError::Error(e)) => Err(Error::io(&path, e)),
         }
+        self.manifest = Manifest::read(&self.folder.join(MANIFEST))?;
+        Ok(Lock { _file: file })
     }
 
     /// Adds a feature set to the manifest, replacing one of the same side and name. The lock proves

@@ -109,6 +109,8 @@ pub struct Training {
 
 /// What the learning rate falls to by default.
 const TENTH: f64 = 0.1;
+/// Most epochs, and most pairs of a batch: a training with more would not end.
+const MOST: usize = 1_000_000;
 
 /// The temperature that CLIP begins with.
 const DEFAULT_TEMPERATURE: f64 = 0.07;
@@ -152,6 +154,14 @@ impl Training {
         {
             if value == 0 {
                 return Err(Error::setting(name, "is 0; at least 1 is needed"));
+            }
+        }
+        for (name, value) in [("epochs", self.epochs), ("batch", self.batch)] {
+            if value > MOST {
+                return Err(Error::setting(
+                    name,
+                    format!("is {value}; at most {MOST} are accepted"),
+                ));
             }
         }
         if self.batch == 1 {

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use nextpair_data::Side;
 use nextpair_models::ModelKind;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::statistics::{CONFIDENCE, Estimate};
 use crate::{Annotator, Arm, Backtest, Error, Forecast, Splits, Study, World};
@@ -57,12 +57,18 @@ pub struct Analysis {
     pub foretold: Vec<Foretold>,
 }
 
+/// Writes paths for readers: JSON cannot hold names that are not UTF-8.
+fn as_text<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
+}
+
 /// The evidence of one experiment, or of several with the same settings.
 #[derive(Clone, Debug, Serialize)]
 pub struct Evidence {
     /// The name of the folder.
     pub label: String,
     /// The folders of the experiments.
+    #[serde(serialize_with = "as_text")]
     pub folders: Vec<PathBuf>,
     /// The name of the dataset.
     pub dataset: String,

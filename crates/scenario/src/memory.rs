@@ -19,13 +19,14 @@ impl Watch {
     pub fn start() -> Self {
         let (peak, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (peak_seen, asked_to_stop) = (peak.clone(), stop.clone());
-        let thread = std::thread::spawn(move || {
+        // Without a thread, the peak is the memory at the end.
+        let thread = std::thread::Builder::new().spawn(move || {
             while !asked_to_stop.load(Ordering::Relaxed) {
                 peak_seen.fetch_max(system::own_memory().unwrap_or(0), Ordering::Relaxed);
                 std::thread::park_timeout(Duration::from_millis(5));
             }
         });
-        Watch { peak, stop, thread: Some(thread) }
+        Watch { peak, stop, thread: thread.ok() }
     }
 
     /// Returns the peak in bytes, sampled every few milliseconds, or `None` if the system does not

@@ -266,7 +266,10 @@ fn wrong_files_are_refused_whole() {
     lab.refused("add ds good.jsonl --out ds", "ds: a dataset cannot be enlarged in its own place");
     lab.refused("add ds good.jsonl --out no/such/new", "no/such/new");
     lab.succeeds("add ds good.jsonl --out new");
-    lab.refused("add ds good.jsonl --out new", "new: exists already");
+    let told = lab.succeeds("add ds good.jsonl --out new").stdout;
+    assert!(told.contains("written     new"), "{told}");
+    lab.write("other.jsonl", &good.replace("caption\":\"", "caption\":\"Another "));
+    lab.refused("add ds other.jsonl --out new", "new: exists already");
     lab.write("new/answers.jsonl", "{\"id\":");
     lab.refused("add new good.jsonl --out newer", "new/answers.jsonl:1: not an answer");
     let left: Vec<PathBuf> = fs::read_dir(lab.path(""))

@@ -70,8 +70,14 @@ fn both_sides_become_features() {
     let names = listed(&path.join("ds/features"));
     assert!(!names.iter().any(|name| name.contains("partial") || name.contains("waiting")));
 
+    // What a killed command did not finish is removed by the next one.
+    for left in ["ds/.nextpair-a1b2c3", "ds/features/.nextpair-d4e5f6"] {
+        fs::write(path.join(left), "half").unwrap();
+    }
     // Repeating a command does no work. Other settings need another name, or `--replace`.
+    succeeds(path, both, &["20 images are embedded already"]);
     let before = tree(&path.join("ds"));
+    assert!(!before.keys().any(|file| file.contains(".nextpair-")));
     succeeds(path, both, &["20 images are embedded already"]);
     assert!(tree(&path.join("ds")) == before);
     refused(

@@ -1,12 +1,16 @@
 //! Manners of the terminal: Ctrl-C, `--resume`, `-q` and `-v`, completions, manual pages, files of
-//! flags, first searches, and what new users get told.
+//! flags, first searches, control characters, little room, and the first steps of new users.
 
 mod columns;
 mod first_steps;
 mod flag_file;
+#[cfg(unix)]
+mod limits;
 mod resume;
 #[cfg(unix)]
 mod stopped;
+#[cfg(unix)]
+mod terminal;
 mod volume;
 
 use std::fs;

@@ -54,6 +54,23 @@ fn a_run_is_reported_whole_and_alike_for_any_number_of_threads() {
     }
 }
 
+/// JSON cannot hold such a name, so the results have it as people read it.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_experiment_whose_name_is_not_utf8_is_reported() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = world();
+    let odd = folder.path().join(std::ffi::OsStr::from_bytes(b"one\xff"));
+    fs::rename(folder.path().join("one"), &odd).unwrap();
+    let mut report = std::process::Command::new(env!("CARGO_BIN_EXE_nextpair"));
+    let output = report.arg("report").arg(&odd).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let name = results["runs"][0]["folders"][0].as_str().unwrap();
+    assert!(name.ends_with("one\u{fffd}"), "{name}");
+    assert!(odd.join("report/report.html").exists());
+}
+
 #[test]
 fn a_pool_of_captions_is_shown_as_captions() {
     let folder = tempfile::tempdir().unwrap();

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Origin;
+use crate::printable;
 use crate::{Error, system};
 
 /// An entry of the list: one mapped file, or none at the moment. Entries are reused and never
@@ -117,7 +118,8 @@ pub fn stop_on_changed_inputs(code: u8) {
         before(what);
         if let Some(error) = changed() {
             use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "error: {error}");
+            let line = format!("error: {error}\n");
+            let _ = std::io::stderr().write_all(printable(&line).as_bytes());
             std::process::exit(i32::from(code));
         }
     }));

@@ -89,7 +89,8 @@ impl<'a> Addition<'a> {
     }
 
     /// Writes the enlarged dataset `out`, a new folder, whole or not at all. New captions and images
-    /// get features from `source`; captions that cannot be encoded are added without.
+    /// get features from `source`; captions that cannot be encoded are added without. An `out` that an earlier call
+    /// finished is left as it is: its process may have been killed before it could say so.
     ///
     /// # Errors
     /// For one, if there are new images and none of the dataset's image features can be made.
@@ -100,7 +101,13 @@ impl<'a> Addition<'a> {
         progress: &dyn Progress,
     ) -> Result<Added, Error> {
         self.dataset.check_place(out)?;
-        let draft = Draft::open(out)?;
+        let draft = match Draft::open(out) {
+            Ok(draft) => draft,
+            Err(error) => {
+                let finished = self.finished(out)?.ok_or(error)?;
+                return Ok(self.report(finished.0, finished.1));
+            }
+        };
         let images = self.images.clone().encoded(self.dataset, source, progress);
         let images = images.map_err(|why| {
             let what = format!("images that people brought get no features: {why}");
@@ -116,15 +123,47 @@ impl<'a> Addition<'a> {
         }
         let new = New { captions: &captions, images: &images.features };
         self.dataset.enlarge(draft, &self.added, &self.answers, &new)?;
-        Ok(Added {
-            dataset: Dataset::open(out)?,
+        Ok(self.report(Dataset::open(out)?, features))
+    }
+
+    fn report(&self, dataset: Dataset, features: Vec<EncodedSet>) -> Added {
+        Added {
+            dataset,
             captions: self.added.captions().count(),
             images: self.added.images.len(),
             paired: self.paired,
             known: self.known,
             refused: self.refused(),
             features,
-        })
+        }
+    }
+
+    /// Opens `out` if it is exactly this dataset with these answers. Features may have been added to it since.
+    fn finished(&self, out: &Path) -> Result<Option<(Dataset, Vec<EncodedSet>)>, Error> {
+        let Ok(found) = Dataset::open(out) else { return Ok(None) };
+        let expected = self.dataset.enlarged_manifest(&self.added, found.manifest.features.clone());
+        if expected? != found.manifest
+            || found.answers()? != self.dataset.answers_with(&self.answers)?
+        {
+            return Ok(None);
+        }
+        let without_row = |dataset: &Dataset, name: &str| -> Result<usize, Error> {
+            let (_, features) = dataset.features(Side::Text, Some(name))?;
+            let captions = 0..dataset.manifest.captions;
+            Ok(captions.filter(|&caption| features.row(caption).is_none()).count())
+        };
+        let written = self.added.captions().filter(|added| added.copy_of.is_none()).count();
+        let mut features = Vec::new();
+        for set in &self.dataset.manifest.features {
+            if (set.side, set.per) == (Side::Text, Per::Caption) {
+                let name = set.name.clone();
+                let before = without_row(self.dataset, &name)?;
+                let missing = without_row(&found, &name)?.saturating_sub(before);
+                let encoded = written.saturating_sub(missing);
+                features.push(EncodedSet { name, encoded, missing, why: None });
+            }
+        }
+        Ok(Some((found, features)))
     }
 
     /// Encodes the captions that people wrote for one set of features.

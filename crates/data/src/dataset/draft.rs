@@ -43,9 +43,7 @@ impl<'a> Draft<'a> {
         let left_by_us = lock_path.exists();
         let open = File::options().write(true).create(true).truncate(false).open(&lock_path);
         let lock = open.map_err(|e| Error::io(target, e))?;
-        if system::try_lock(&lock).is_err() {
-            return Err(Error::format(target, "is being written by another process"));
-        }
+        nextpair_core::lock(&lock, target, "is being written by another process")?;
         let folder = Self::place(target);
         let target = target.to_path_buf();
         let mut draft = Draft { target, folder, lock_path, lock, keep: true, replaces };

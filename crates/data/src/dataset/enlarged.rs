@@ -8,7 +8,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::new_images::{bare_name, check_bytes};
-use super::{Dataset, Draft, Features, ITEMS, Item, Manifest, NewImages, NewRows, Per, TRAIN};
+use super::{
+    Dataset, Draft, FeatureSet, Features, ITEMS, Item, Manifest, NewImages, NewRows, Per, TRAIN,
+};
 use crate::queue::{Answer, Said, act, read_lines};
 use crate::{Error, Side, ordinary};
 pub(super) use rows::New;
@@ -92,30 +94,49 @@ impl Dataset {
     ) -> Result<(), Error> {
         let old = self.folder.canonicalize().map_err(|e| Error::io(&self.folder, e))?;
         draft.clear()?;
-        let mut brought: Vec<PathBuf> =
-            self.manifest.brought.iter().map(|folder| old.join(folder)).collect();
         if !added.images.is_empty() {
             place_images(&draft.folder().join(IMAGES), &added.images)?;
-            brought.insert(0, IMAGES.into());
         }
-        let (captions, images) = (added.captions().count(), added.images.len());
-        let manifest = Manifest {
-            source: enlarged_source(&self.manifest.source, captions, images),
-            items: self.manifest.items + images,
-            captions: self.manifest.captions + captions,
-            images: self.manifest.images.as_ref().map(|images| old.join(images)),
-            brought,
-            features: self.feature_sets(&old, draft.folder(), added, new)?,
-            ..self.manifest.clone()
-        };
-        let mut all = self.answers()?;
-        let mut known: HashSet<Answer> = all.iter().map(act).collect();
-        all.extend(answers.iter().filter(|answer| known.insert(act(answer))).cloned());
+        let features = self.feature_sets(&old, draft.folder(), added, new)?;
+        let manifest = self.enlarged_manifest(added, features)?;
+        let all = self.answers_with(answers)?;
         write_file(&draft.folder().join(ITEMS), |file| self.write_items(file, added))?;
         write_file(&draft.folder().join(ANSWERS), |file| {
             all.iter().try_for_each(|answer| write_line(file, answer))
         })?;
         draft.finish(&manifest)
+    }
+
+    /// The manifest of this dataset with what was added, and with these features.
+    pub(super) fn enlarged_manifest(
+        &self,
+        added: &Enlargement,
+        features: Vec<FeatureSet>,
+    ) -> Result<Manifest, Error> {
+        let old = self.folder.canonicalize().map_err(|e| Error::io(&self.folder, e))?;
+        let mut brought: Vec<PathBuf> =
+            self.manifest.brought.iter().map(|folder| old.join(folder)).collect();
+        if !added.images.is_empty() {
+            brought.insert(0, IMAGES.into());
+        }
+        let (captions, images) = (added.captions().count(), added.images.len());
+        Ok(Manifest {
+            source: enlarged_source(&self.manifest.source, captions, images),
+            items: self.manifest.items + images,
+            captions: self.manifest.captions + captions,
+            images: self.manifest.images.as_ref().map(|images| old.join(images)),
+            brought,
+            features,
+            ..self.manifest.clone()
+        })
+    }
+
+    /// The answers of this dataset and then the new ones, each once.
+    pub(super) fn answers_with(&self, answers: &[Answer]) -> Result<Vec<Answer>, Error> {
+        let mut all = self.answers()?;
+        let mut known: HashSet<Answer> = all.iter().map(act).collect();
+        all.extend(answers.iter().filter(|answer| known.insert(act(answer))).cloned());
+        Ok(all)
     }
 
     /// The answers of people that this dataset was made with, the oldest first. There are none in

@@ -139,7 +139,8 @@ fn read_places(path: &Path) -> Result<Vec<i64>, Error> {
 
 /// Gives a file a second name, replacing any file of that name; copies it if it cannot be linked.
 pub(super) fn place(from: &Path, to: &Path) -> Result<(), Error> {
-    let waiting = to.with_extension("waiting");
+    // In the partial folder, so that a kill leaves nothing beside the features.
+    let waiting = from.with_extension("waiting");
     let link = || {
         if waiting.exists() {
             fs::remove_file(&waiting)?;

@@ -121,12 +121,14 @@ impl Live {
         making.busy = true;
         let (live, study) = (Arc::clone(self), Arc::clone(study));
         // Not a task of the runtime: whoever ends the server does not wait for it.
-        thread::spawn(move || {
+        let thread = thread::Builder::new().spawn(move || {
             let turn = Turn { live: &live, began: Instant::now() };
             let page = live.make(stamp, &study);
             live.made.send_replace(Some(Arc::new(page)));
             drop(turn);
         });
+        // Without a thread the next look tries again.
+        making.busy = thread.is_ok();
     }
 
     fn make(&self, of: Stamp, study: &Study) -> Page {

@@ -46,6 +46,8 @@ impl Scenario {
         refuse_strangers(path)?;
         let lock = lock(path)?;
         let mut dataset = Dataset::open(&experiment.dataset)?;
+        // From here on the folder alone tells how to go on after a kill.
+        experiment.write(&folder.experiment())?;
         if let Some(world) = &experiment.world {
             let no_words = experiment.model.reads_words().then(no_words);
             let source = corpus_of(&experiment, dataset, no_words.as_ref())?;

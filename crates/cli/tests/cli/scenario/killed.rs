@@ -37,6 +37,15 @@ fn killed_anywhere_and_resumed_it_finds_the_same() {
         }
         lab.assert_same(&out, &expected);
     }
+    // Killed before its first training: the folder alone tells how to go on.
+    std::fs::create_dir(lab.path("begun")).unwrap();
+    lab.refused(
+        "run begun --resume",
+        "begun: there is no experiment.toml in it; begin an experiment with",
+    );
+    std::fs::copy(lab.path("whole/experiment.toml"), lab.path("begun/experiment.toml")).unwrap();
+    lab.succeeds("run begun --resume");
+    lab.assert_same("begun", &expected);
     // A finished folder can be resumed by its name alone, and has nothing left to do.
     let run = lab.succeeds("run killed-0 --resume");
     assert!(run.stderr.contains("14 trainings, 14 of them done before"), "{}", run.stderr);

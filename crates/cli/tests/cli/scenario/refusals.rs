@@ -61,6 +61,10 @@ fn flags_that_cannot_be_meant() {
         ("run e.toml --budget 0", "at least 1 is needed"),
         ("run e.toml --rounds 18446744073709551615", "rounds: 18446744073709551615 is more than"),
         ("run e.toml --rounds 9223372036854775807", "rounds: 9223372036854775807 is more than"),
+        (
+            "run e.toml --epochs 999999999999999999",
+            "epochs: is 999999999999999999; at most 1000000",
+        ),
         ("run e.toml --rounds 10001", "rounds: 10001 is more than 10000"),
         ("run e.toml --annotator oracle --wrong 0.1", "are for --annotator noisy"),
         ("run e.toml --strategies random+mini-4", "'mini-4' is not a setting of random"),

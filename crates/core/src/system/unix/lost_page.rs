@@ -71,10 +71,21 @@ fn leave(path: &Path, code: u8) -> ! {
             unsafe { libc::pause() };
         }
     }
-    for part in [b"error: ", path.as_os_str().as_bytes(), LOST.as_bytes()] {
+    let write = |part: &str| {
         // SAFETY: the bytes are valid for the call. A closed standard error does not matter.
         unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
+    };
+    write("error: ");
+    // As `printable`, which allocates, and a handler may not.
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        for piece in chunk.valid().split_inclusive(char::is_control) {
+            let kept = piece.trim_end_matches(char::is_control);
+            write(kept);
+            write(if kept.len() < piece.len() { "?" } else { "" });
+        }
+        write(if chunk.invalid().is_empty() { "" } else { "?" });
     }
+    write(LOST);
     // SAFETY: `_exit` ends the process at once and is allowed in a handler.
     unsafe { libc::_exit(i32::from(code)) }
 }

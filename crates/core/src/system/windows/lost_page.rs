@@ -12,6 +12,7 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
 use windows_sys::Win32::System::Threading::ExitProcess;
 
 use super::super::{FileAt, LOST};
+use crate::printable;
 
 /// How to find the name of a file, and the exit code.
 static TASK: OnceLock<(FileAt, u8)> = OnceLock::new();
@@ -45,7 +46,8 @@ fn leave(path: &Path, code: u8) -> ! {
         }
     }
     // This thread was reading a mapping, so it holds none of the locks that writing takes.
-    let _ = write!(std::io::stderr(), "error: {}{LOST}", path.display());
+    let line = format!("error: {}{LOST}", path.display());
+    let _ = std::io::stderr().write_all(printable(&line).as_bytes());
     // SAFETY: it ends the process.
     unsafe { ExitProcess(u32::from(code)) }
 }

@@ -220,10 +220,19 @@ fn a_wrong_answer_makes_nothing() {
         let what = addition.write(&out, &Lengths, &()).unwrap_err().to_string();
         assert!(what.contains(expected), "{what}");
     }
-    // A dataset that is there is never replaced, not even an enlarged one.
+    // A call that was killed after its last step can be repeated: it says the same and changes nothing.
     let out = folder.path().join("new");
     read(&old, FIRST, Side::Image).unwrap().write(&out, &Lengths, &()).unwrap();
-    let addition = read(&old, FIRST, Side::Image).unwrap();
+    fs::write(folder.path().join(".new.lock"), "").unwrap();
+    let manifest = || fs::metadata(out.join("dataset.toml")).unwrap().modified().unwrap();
+    let written = manifest();
+    let again = read(&old, FIRST, Side::Image).unwrap().write(&out, &Gone, &()).unwrap();
+    assert_eq!((again.captions, again.paired, again.known), (2, 1, 0));
+    assert_eq!((again.features[0].encoded, again.features[0].missing), (1, 1));
+    assert_eq!(manifest(), written);
+    drop(again);
+    // Another dataset is never replaced, not even an enlarged one.
+    let addition = read(&old, "{\"id\":\"a\",\"caption\":\"x\"}\n", Side::Image).unwrap();
     let what = addition.write(&out, &Lengths, &()).unwrap_err().to_string();
     assert!(what.contains("exists already"), "{what}");
     let names: BTreeSet<_> =
