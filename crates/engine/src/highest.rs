@@ -1,4 +1,4 @@
-//! The most similar columns of every row, and the columns that a row misses by least, exactly.
+//! The highest similarities of every row, and the columns that a row misses by least, exactly.
 
 use rayon::prelude::*;
 
@@ -9,31 +9,54 @@ use crate::{Error, Progress, ROW_BLOCK, Similarity};
 /// Columns of a tile.
 const COLUMNS: usize = 512;
 
-/// The `count` highest similarities of each row among `columns`, highest first, ties to the lower
-/// column position. Each comes with its position in `columns`. There are fewer if `columns` are.
+/// For each row, what `of_row` makes of its `count` highest similarities to `columns`, highest first.
+/// There are fewer if `columns` are.
 pub(crate) fn highest(
     similarity: &dyn Similarity,
     rows: &[u32],
     columns: &[u32],
     count: usize,
+    of_row: impl Fn(&[f64]) -> f64 + Sync,
     progress: &dyn Progress,
-) -> Result<Vec<Vec<(u32, f64)>>, Error> {
-    let block = |rows: &[u32]| {
-        unless_stopped(progress)?;
-        let found = of_block(similarity, rows, columns, count)?;
-        progress.advance(rows.len() as u64 * columns.len() as u64);
-        Ok(found)
-    };
-    let blocks: Result<Vec<_>, Error> = rows.par_chunks(ROW_BLOCK).map(block).collect();
-    Ok(blocks?.into_iter().flatten().collect())
+) -> Result<Vec<f64>, Error> {
+    by_block((rows, ROW_BLOCK), columns, progress, |rows, found| {
+        let pairs = pairs_of(highest_of_block(similarity, rows, columns, count)?);
+        let mut highest = Vec::new();
+        exact_rows(similarity, rows, columns, &pairs, |row, _, values| {
+            highest.clear();
+            highest.extend_from_slice(values);
+            highest.sort_unstable_by(|a, b| b.total_cmp(a));
+            highest.truncate(count);
+            found[row as usize] = of_row(&highest);
+        })
+    })
 }
 
-fn of_block(
+/// One number per row, by blocks of `at_once` rows on all threads. They all go to one array, so that
+/// a large pool takes no more than that.
+pub(crate) fn by_block(
+    (rows, at_once): (&[u32], usize),
+    columns: &[u32],
+    progress: &dyn Progress,
+    of_block: impl Fn(&[u32], &mut [f64]) -> Result<(), Error> + Sync,
+) -> Result<Vec<f64>, Error> {
+    let mut found = vec![f64::MIN; rows.len()];
+    let block = |(rows, found): (&[u32], &mut [f64])| -> Result<(), Error> {
+        unless_stopped(progress)?;
+        of_block(rows, found)?;
+        progress.advance(rows.len() as u64 * columns.len() as u64);
+        Ok(())
+    };
+    rows.par_chunks(at_once).zip(found.par_chunks_mut(at_once)).try_for_each(block)?;
+    Ok(found)
+}
+
+fn highest_of_block(
     similarity: &dyn Similarity,
     rows: &[u32],
     columns: &[u32],
     count: usize,
-) -> Result<Vec<Vec<(u32, f64)>>, Error> {
+) -> Result<Vec<Candidates>, Error> {
     let mut candidates = vec![Candidates::new(count.min(columns.len())); rows.len()];
     let mut values = vec![0.0; rows.len() * COLUMNS.min(columns.len())];
     for (part, columns) in columns.chunks(COLUMNS).enumerate() {
@@ -46,14 +69,7 @@ fn of_block(
             }
         }
     }
-    let mut found = vec![Vec::new(); rows.len()];
-    exact_rows(similarity, rows, columns, &pairs_of(candidates), |row, pairs, values| {
-        let found: &mut Vec<(u32, f64)> = &mut found[row as usize];
-        found.extend(pairs.iter().zip(values).map(|(&(_, at), &value)| (at, value)));
-        found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        found.truncate(count);
-    })?;
-    Ok(found)
+    Ok(candidates)
 }
 
 /// The pairs to compare exactly, by positions in rows and columns, in ascending order.
@@ -74,14 +90,10 @@ pub(crate) fn nearest_misses(
     thresholds: &[f64],
     progress: &dyn Progress,
 ) -> Result<Vec<f64>, Error> {
-    let block = |rows: &[u32]| {
-        unless_stopped(progress)?;
-        let found = misses_of_block(similarity, rows, columns, thresholds)?;
-        progress.advance(rows.len() as u64 * columns.len() as u64);
-        Ok(found)
-    };
-    let blocks: Result<Vec<_>, Error> = rows.par_chunks(ROW_BLOCK).map(block).collect();
-    Ok(blocks?.into_iter().flatten().collect())
+    by_block((rows, ROW_BLOCK), columns, progress, |rows, found| {
+        found.copy_from_slice(&misses_of_block(similarity, rows, columns, thresholds)?);
+        Ok(())
+    })
 }
 
 fn misses_of_block(

@@ -88,8 +88,10 @@ impl Points {
             }
         };
         let weights = match problem.queries() {
-            Some(queries) => Some(asked_for(queries, &drawn, progress)?),
-            None => None,
+            Some(queries) if queries.pool.columns() > 0 => {
+                Some(asked_for(queries, &drawn, progress)?)
+            }
+            _ => None,
         };
         Ok(Points { pool, paired, vectors, weights, bandwidth })
     }
@@ -167,11 +169,11 @@ fn asked_for(queries: &Queries, drawn: &Drawn, progress: &dyn Progress) -> Resul
     progress.start("queries", (drawn.pool.len() + drawn.paired.len()) as u64 * count as u64);
     let mut means = Vec::new();
     for (similarity, rows) in [(&queries.pool, &drawn.pool), (&queries.paired, &drawn.paired)] {
-        let found = highest(&**similarity, rows, &columns, CLOSEST_QUERIES, &Silent(progress))?;
-        let mean = |values: Vec<(u32, f64)>| {
-            values.iter().fold(0.0, |sum, (_, value)| sum + value) / values.len().max(1) as f64
+        let mean = |values: &[f64]| {
+            values.iter().fold(0.0, |sum, value| sum + value) / values.len() as f64
         };
-        means.extend(found.into_iter().map(mean));
+        let (similarity, silent) = (&**similarity, Silent(progress));
+        means.extend(highest(similarity, rows, &columns, CLOSEST_QUERIES, mean, &silent)?);
         progress.advance(rows.len() as u64 * count as u64);
     }
     Ok(query_weights(&means))

@@ -1,6 +1,7 @@
 //! A pool that is large beside everything else: the same bytes on every route, memory that grows by a
 //! few numbers per item, one reading. `cargo xtask bench scale` does the same with 10 GB.
 
+use nextpair::engine::StrategyName;
 use serde_json::Value;
 
 use crate::world::files::{self, Numbers};
@@ -19,8 +20,8 @@ fn world() -> World {
 }
 
 /// Returns the predicted and the measured peak of anonymous memory.
-fn memory(world: &World, pool: &str) -> (u64, Option<u64>) {
-    let run = world.select(&format!("--pool {pool} --out out/sized.jsonl --json --threads 2"));
+fn memory(world: &World, flags: &str) -> (u64, Option<u64>) {
+    let run = world.select(&format!("{flags} --out out/sized.jsonl --json --threads 2"));
     let summary: Value = serde_json::from_str(&run.stdout).unwrap();
     (summary["predicted_peak_bytes"].as_u64().unwrap(), summary["peak_bytes"].as_u64())
 }
@@ -55,8 +56,8 @@ fn all_routes_give_the_same_bytes() {
 #[test]
 fn memory_grows_by_a_few_numbers_per_item() {
     let world = world();
-    let (predicted, peak) = memory(&world, "pool.npy");
-    let (predicted_few, peak_few) = memory(&world, "few.npy");
+    let (predicted, peak) = memory(&world, "--pool pool.npy");
+    let (predicted_few, peak_few) = memory(&world, "--pool few.npy");
     let more = (ITEMS - ITEMS / 4) as u64;
     assert!(predicted - predicted_few <= 32 * more);
     // Other systems than Linux do not tell.
@@ -66,6 +67,18 @@ fn memory_grows_by_a_few_numbers_per_item() {
     // The numbers themselves would be 128 bytes per item. Allocators round up to megabytes.
     let grown = peak.saturating_sub(peak_few);
     assert!(grown <= 40 * more + (4 << 20), "{grown} bytes for {more} items");
+}
+
+#[test]
+fn no_strategy_takes_more_memory_than_it_predicts() {
+    // Short vectors, so that what a strategy keeps per item outweighs all else.
+    let world = World::new(6, 40, 800_000, 8);
+    for strategy in StrategyName::ALL {
+        let (predicted, peak) = memory(&world, &format!("--strategy {strategy}"));
+        // Other systems than Linux do not tell.
+        let Some(peak) = peak else { return };
+        assert!(peak <= predicted, "{strategy}: {peak} bytes, {predicted} predicted");
+    }
 }
 
 #[test]

@@ -38,6 +38,7 @@ impl Strategy for CoreSetMargin {
 
     fn memory(&self, size: &Size) -> usize {
         let candidates = Size { budget: CANDIDATES * size.budget, ..*size };
-        candidates.k_center(size.pool).max(margin::memory(size))
+        // Norms of the features, beside those of the embeddings.
+        8 * size.pool + candidates.k_center(size.pool).max(margin::memory(size))
     }
 }

@@ -4,12 +4,11 @@
 //! entropy near 0, and one that is like all of them the logarithm of their number.
 
 use nextpair_core::draw;
-use rayon::prelude::*;
 
 use super::by_score::ScoresItems;
 use super::{Needs, Sharded, Strategy};
 use crate::canonical::{exp, ln};
-use crate::error::unless_stopped;
+use crate::highest::by_block;
 use crate::similarity::exact_block;
 use crate::widest::widest;
 use crate::{Error, Problem, Progress, ROW_BLOCK, Size};
@@ -53,7 +52,7 @@ impl ScoresItems for Entropy {
 /// Memory of the entropies of a pool.
 pub(super) fn memory(size: &Size) -> usize {
     let anchors = size.pairs.min(AT_MOST);
-    8 * size.pool + size.threads * 8 * (ROWS * (size.dim + anchors) + anchors * size.dim)
+    (8 + 4) * size.pool + size.threads * 8 * (ROWS * (size.dim + anchors) + anchors * size.dim)
 }
 
 /// The entropy of every item of a problem.
@@ -68,15 +67,13 @@ pub(super) fn entropies(problem: &Problem, progress: &dyn Progress) -> Result<Ve
     let items = problem.items();
     progress.start("entropy", items.len() as u64 * anchors.len() as u64);
     let rows: Vec<u32> = items.map(|item| problem.row(item)).collect();
-    let block = |rows: &[u32]| {
-        unless_stopped(progress)?;
+    by_block((&rows, ROWS), &anchors, progress, |rows, found| {
         let mut values = exact_block(&*matching.pool, rows, &anchors)?;
-        progress.advance(values.len() as u64);
-        let of_rows = values.chunks_exact_mut(anchors.len());
-        Ok(of_rows.map(|values| entropy(values, temperature)).collect())
-    };
-    let blocks: Result<Vec<Vec<f64>>, Error> = rows.par_chunks(ROWS).map(block).collect();
-    Ok(blocks?.concat())
+        for (found, values) in found.iter_mut().zip(values.chunks_exact_mut(anchors.len())) {
+            *found = entropy(values, temperature);
+        }
+        Ok(())
+    })
 }
 
 /// The entropy of `softmax(values / temperature)`. With `z` the values over the temperature less

@@ -1,7 +1,7 @@
 //! Items unlike every anchor: their highest similarity is low.
 
 use super::by_score::ScoresItems;
-use super::margin::{highest_of, memory};
+use super::margin::{memory, of_highest};
 use super::{Needs, Sharded, Strategy};
 use crate::{Error, Problem, Progress, Size};
 
@@ -29,7 +29,6 @@ impl ScoresItems for LeastSimilar {
     /// Minus the highest similarity.
     fn scores(&self, problem: &Problem, progress: &dyn Progress) -> Result<Vec<f64>, Error> {
         let items: Vec<u32> = problem.items().collect();
-        let highest = highest_of(problem, &items, 1, progress)?;
-        Ok(highest.into_iter().map(|values| 0.0 - values[0]).collect())
+        of_highest(problem, &items, 1, |values| 0.0 - values[0], progress)
     }
 }

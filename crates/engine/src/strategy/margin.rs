@@ -36,7 +36,7 @@ impl ScoresItems for Margin {
 
 /// Memory of the highest similarities of a pool.
 pub(super) fn memory(size: &Size) -> usize {
-    64 * size.pool + size.threads * 8 * (ROW_BLOCK + 512) * (size.dim + 512)
+    (8 + 2 * 4) * size.pool + size.threads * 8 * (ROW_BLOCK + 512) * (size.dim + 512)
 }
 
 /// The gap between the two highest similarities of some items; of a single anchor, its similarity.
@@ -46,21 +46,21 @@ pub(super) fn margins(
     progress: &dyn Progress,
 ) -> Result<Vec<f64>, Error> {
     let gap = |values: &[f64]| values[0] - values.get(1).copied().unwrap_or(0.0);
-    Ok(highest_of(problem, items, 2, progress)?.iter().map(|values| gap(values)).collect())
+    of_highest(problem, items, 2, gap, progress)
 }
 
-/// The `count` highest similarities of some items to the anchors, highest first.
-pub(super) fn highest_of(
+/// What `of_item` makes of the `count` highest similarities of some items to the anchors, highest
+/// first.
+pub(super) fn of_highest(
     problem: &Problem,
     items: &[u32],
     count: usize,
+    of_item: impl Fn(&[f64]) -> f64 + Sync,
     progress: &dyn Progress,
-) -> Result<Vec<Vec<f64>>, Error> {
+) -> Result<Vec<f64>, Error> {
     let matching = problem.matching()?;
     let anchors = matching.rule.anchors();
     let rows: Vec<u32> = items.iter().map(|&item| problem.row(item)).collect();
     progress.start("similarities", rows.len() as u64 * anchors.len() as u64);
-    let found = highest(&*matching.pool, &rows, anchors, count, progress)?;
-    let values = |found: Vec<(u32, f64)>| found.into_iter().map(|(_, value)| value).collect();
-    Ok(found.into_iter().map(values).collect())
+    highest(&*matching.pool, &rows, anchors, count, of_item, progress)
 }

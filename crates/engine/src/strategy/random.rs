@@ -4,7 +4,7 @@ use nextpair_core::draw::draw_of;
 
 use super::by_score::ScoresItems;
 use super::{Needs, Sharded, Strategy};
-use crate::{Error, Problem, Progress};
+use crate::{Error, Problem, Progress, Size};
 
 pub(super) struct Random;
 
@@ -18,6 +18,10 @@ impl Strategy for Random {
 
     fn needs(&self) -> Needs {
         Needs::default()
+    }
+
+    fn memory(&self, size: &Size) -> usize {
+        8 * size.pool
     }
 
     fn shards(&self) -> Result<&dyn Sharded, &'static str> {
