@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -51,7 +52,7 @@ pub(crate) struct GivenApp {
 
 /// What an app asks about.
 enum Asked {
-    Picks { ids: Vec<String>, answers: PathBuf },
+    Picks { ids: Vec<String>, answers: PathBuf, closed: Arc<AtomicBool> },
     Experiment(PathBuf),
 }
 
@@ -129,10 +130,13 @@ impl App {
 impl Asked {
     fn answered(&self) -> Result<(usize, usize), Failure> {
         match self {
-            Asked::Picks { ids, answers } => {
+            Asked::Picks { ids, answers, closed } => {
+                // Before the log is read: the round is closed after its answers are there.
+                let closed = closed.load(Ordering::Acquire);
                 let log = AnswerLog::open(answers)?;
-                let answered = ids.iter().filter(|id| log.of(id).next().is_some());
-                Ok((answered.count(), ids.len()))
+                let answered = ids.iter().filter(|id| log.of(id).next().is_some()).count();
+                // What nobody answered is asked no more.
+                Ok((answered, if closed { answered } else { ids.len() }))
             }
             Asked::Experiment(folder) => {
                 let inbox = Inbox::open(folder)?;
@@ -194,10 +198,13 @@ fn project(given: &GivenApp) -> Result<(Project, Asked), Failure> {
     let dataset = Dataset::open(folder)?;
     let pool = if given.pool_side == "text" { Side::Text } else { Side::Image };
     let source = PicksSource::open(target, PicksFile::read(target)?, &dataset, pool)?;
+    let closed = Arc::new(AtomicBool::new(false));
     let asked = Asked::Picks {
         ids: source.tasks().iter().map(|task| task.id.clone()).collect(),
         answers: source.answers().to_path_buf(),
+        closed: Arc::clone(&closed),
     };
+    let source = source.when_closed(move || closed.store(true, Ordering::Release));
     Ok((Project { dataset, pool, source: Box::new(source) }, asked))
 }
 

@@ -107,9 +107,9 @@ pub(crate) enum EventKind {
     Resumed,
     /// The price of a caption, which applies to earlier ones as well; `None` if it is unknown.
     Priced { price: Option<f64> },
-    /// The round takes no more answers.
+    /// The round takes no more answers. Those that wait for review may still be judged.
     Closed { round: i64 },
-    /// The source has the answers of a closed round.
+    /// The source has the finished answers of a closed round. There may be more later.
     HandedOver { round: i64 },
     /// The run continued without the answers of this round, having got others elsewhere.
     Overtaken { round: i64 },
@@ -167,6 +167,18 @@ impl EventKind {
             EventKind::Dismissed { .. } => "dismissed",
             EventKind::Guidelines { .. } => "guidelines",
             EventKind::GuidelinesRead { .. } => "guidelines_read",
+        }
+    }
+
+    /// The earlier answer that the event is about, if it is.
+    pub(crate) fn judged(&self) -> Option<Seq> {
+        match self {
+            EventKind::Answered { replaces, .. } => *replaces,
+            EventKind::Accepted { answer, .. }
+            | EventKind::Dismissed { answer, .. }
+            | EventKind::Undone { answer, .. }
+            | EventKind::Returned { answer, .. } => Some(*answer),
+            _ => None,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::error::Error;
 use crate::event::GoldTask;
 use crate::source::{Batch, HandOver};
-use crate::state::{Act, Round};
+use crate::state::{Act, Outcomes, Round};
 use crate::store::fingerprint_of;
 
 /// Interval between two checks.
@@ -102,15 +102,15 @@ async fn gold_of(app: &Arc<App>, tasks: &[Arc<Task>]) -> Result<Vec<GoldTask>, E
     tokio::task::spawn_blocking(mix).await.map_err(|e| Error::Source(e.to_string()))
 }
 
-/// Hands over the answers of closed rounds.
+/// Hands over the finished answers of closed rounds, also those that were reviewed since the last time.
 async fn hand_over(app: &Arc<App>) -> Result<(), Error> {
     // Everything in the state is stored.
-    let closed: Vec<(Batch, Vec<Answer>)> = {
+    let closed: Vec<(Batch, Vec<Answer>, Outcomes)> = {
         let state = app.state();
         let closed = state.rounds.iter().filter(|round| round.waits_for_hand_over());
-        closed.map(|round| (round.batch(), state.to_hand_over(round))).collect()
+        closed.map(|round| (round.batch(), state.said(round), round.outcomes())).collect()
     };
-    for (batch, answers) in closed {
+    for (batch, answers, outcomes) in closed {
         let (round, source) = (batch.round as i64, Arc::clone(&app.source));
         let taken = tokio::task::spawn_blocking(move || source.hand_over(&batch, &answers));
         let taken = taken.await.map_err(|e| Error::Source(e.to_string()))?;
@@ -118,8 +118,9 @@ async fn hand_over(app: &Arc<App>) -> Result<(), Error> {
         match taken.map_err(|e| Error::Source(wrong(e)))? {
             HandOver::Taken => {
                 app.system(Act::HandedOver { round }).await?;
-                app.log
-                    .line(format_args!("round {round} is closed, and its answers are handed over"));
+                app.log.line(format_args!(
+                    "round {round} is closed, and its answers are handed over: {outcomes}"
+                ));
             }
             HandOver::TooLate => overtaken(app, round).await?,
         }
@@ -127,10 +128,11 @@ async fn hand_over(app: &Arc<App>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends a round whose answers the source got elsewhere.
+/// Ends a round that the source finished without these answers.
 async fn overtaken(app: &App, round: i64) -> Result<(), Error> {
     app.log.line(format_args!(
-        "round {round} was finished elsewhere; its answers from here stay in the database"
+        "round {round} was finished without some of the answers from here; they stay in the \
+         database, and exports have them"
     ));
     app.system(Act::Overtaken { round }).await.map(drop)
 }

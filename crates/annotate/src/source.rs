@@ -17,8 +17,10 @@ pub trait Source: Send + Sync {
         false
     }
 
-    /// Receives the final answers to a closed round; every task has at least one. After an error,
-    /// or if the app ends at the wrong moment, the app calls this again with the same answers.
+    /// Receives the finished answers to a closed round. A round that was closed early has tasks
+    /// without one: nobody answered them, or their answers wait for review. When these are reviewed,
+    /// the app calls this again with all answers. After an error, or if the app ends at the wrong
+    /// moment, it calls this again with the same answers.
     fn hand_over(
         &self,
         batch: &Batch,
@@ -31,6 +33,6 @@ pub trait Source: Send + Sync {
 pub enum HandOver {
     /// The source has the answers, now or since an earlier call.
     Taken,
-    /// The round was finished earlier with other answers.
+    /// The round was finished earlier without some of these answers.
     TooLate,
 }

@@ -29,7 +29,8 @@ pub(crate) use quality::{Alert, Quality, quality};
 pub(crate) use review::Review;
 pub(crate) use round::{GivenAnswer, Round, Slot, Standing, is_suggested};
 pub(crate) use views::{
-    AnswerView, InHand, NextView, PersonView, QueuePage, QueueTask, RoundView, TaskState, Which,
+    AnswerView, InHand, NextView, Outcomes, PersonView, QueuePage, QueueTask, RoundView, TaskState,
+    Which,
 };
 
 use crate::event::{Draft, Event, EventKind, GoldTask, LinkId, Millis, PersonId, Seq};
@@ -158,7 +159,13 @@ impl State {
             | EventKind::Undone { .. }
             | EventKind::Returned { .. } => {
                 let looked_at = self.wants_review(event);
-                if let Some(round) = self.rounds.last_mut() {
+                // What waits for review may be of an earlier round.
+                let judged = event.kind.judged();
+                let of = judged.and_then(|answer| {
+                    self.rounds.iter().position(|round| round.answer(answer).is_some())
+                });
+                let of = of.or_else(|| self.rounds.len().checked_sub(1));
+                if let Some(round) = of.map(|at| &mut self.rounds[at]) {
                     round.apply(event, looked_at);
                 }
             }

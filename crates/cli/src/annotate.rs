@@ -221,13 +221,13 @@ impl Args {
         }
         let source = PicksSource::open(&self.target, picks, &dataset, pool)?;
         let (folder, place) = (dataset.folder().to_path_buf(), source.answers().to_path_buf());
-        let source = source.when_answered(move || next::add(&folder, &place, pool).say());
+        let source = source.when_closed(move || next::add(&folder, &place, pool).say());
         let answers = source.answers().display();
-        if source.is_answered() {
+        if source.is_closed() {
             say!("{answers} has an answer to every pick; delete it to ask again");
             next::add(dataset.folder(), source.answers(), pool).say();
         } else {
-            say!("answers go to {answers} when there is one to every pick");
+            say!("answers go to {answers} when the round is closed");
         }
         Ok(Project { dataset, pool, source: Box::new(source) })
     }

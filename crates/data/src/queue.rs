@@ -24,7 +24,7 @@ pub(crate) use answer_log::act;
 pub use answer_log::{AnswerLog, Appended};
 pub(crate) use answers::read_lines;
 pub use answers::{Place, read_answers, read_placed_answers, read_refused, refused, standing};
-pub use export::{ExportFormat, export};
+pub use export::{Answered, ExportFormat, export};
 pub use label_studio::{label_studio_config, write_label_studio};
 pub use picks::{PicksFile, PicksFormat};
 pub use sheet::{guarded, write_csv};
@@ -165,7 +165,46 @@ pub enum Said {
     Skip(String),
 }
 
+/// What became of a task, the most finished first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// A person gave the other half.
+    Answered,
+    /// A person skipped it, and nobody gave the other half.
+    Refused,
+    /// Its answers wait for review: they are kept, and may be finished later.
+    Unreviewed,
+    /// Nobody answered: the item stays in the pool.
+    Unanswered,
+}
+
+impl Outcome {
+    /// The name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Answered => "answered",
+            Outcome::Refused => "refused",
+            Outcome::Unreviewed => "unreviewed",
+            Outcome::Unanswered => "unanswered",
+        }
+    }
+
+    /// Whether the task has no finished answer.
+    pub fn is_open(self) -> bool {
+        matches!(self, Outcome::Unreviewed | Outcome::Unanswered)
+    }
+}
+
 impl Answer {
+    /// The reason of a refusal: a skip with a reason.
+    pub fn refusal(&self) -> Option<&str> {
+        match &self.said {
+            Said::Skip(reason) => Some(reason.trim()).filter(|reason| !reason.is_empty()),
+            _ => None,
+        }
+    }
+
     /// Returns an error if no annotator could give this answer.
     pub(crate) fn check(&self) -> Result<(), String> {
         check_name("id", &self.id)?;

@@ -10,12 +10,12 @@ use nextpair_data::dataset::Dataset;
 use nextpair_data::queue::{Answer, AnswerLog, PicksFile, Task, same_picks};
 
 /// Gives the annotation app a file of picks as a single batch. Answers go to a file beside it, with the
-/// extension `.answers.jsonl`, when there is one to every pick.
+/// extension `.answers.jsonl`, when the round is closed. Picks that nobody answered are not in it.
 pub struct PicksSource {
     tasks: Vec<Task>,
     answers: PathBuf,
-    is_answered: AtomicBool,
-    when_answered: Box<dyn Fn() + Send + Sync>,
+    is_closed: AtomicBool,
+    when_closed: Box<dyn Fn() + Send + Sync>,
 }
 
 impl PicksSource {
@@ -30,13 +30,14 @@ impl PicksSource {
         let answers = path.with_extension("answers.jsonl");
         let log = AnswerLog::open(&answers)?;
         let is_answered = tasks.iter().all(|task| log.of(&task.id).next().is_some());
-        let is_answered = AtomicBool::new(is_answered);
-        Ok(PicksSource { tasks, answers, is_answered, when_answered: Box::new(|| ()) })
+        let is_closed = AtomicBool::new(is_answered);
+        Ok(PicksSource { tasks, answers, is_closed, when_closed: Box::new(|| ()) })
     }
 
-    /// Calls `told` when every pick has been answered.
-    pub fn when_answered(self, told: impl Fn() + Send + Sync + 'static) -> Self {
-        PicksSource { when_answered: Box::new(told), ..self }
+    /// Calls `told` when answers were handed over: at the end of the round, and when more were
+    /// reviewed after it.
+    pub fn when_closed(self, told: impl Fn() + Send + Sync + 'static) -> Self {
+        PicksSource { when_closed: Box::new(told), ..self }
     }
 
     /// The picks.
@@ -49,20 +50,21 @@ impl PicksSource {
         &self.answers
     }
 
-    /// Whether every pick has an answer.
-    pub fn is_answered(&self) -> bool {
-        self.is_answered.load(Ordering::Relaxed)
+    /// Whether nobody is to be asked: every pick has an answer, or the round was closed.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 }
 
 impl Source for PicksSource {
     fn batch(&self) -> Result<Option<Batch>, Box<dyn StdError + Send + Sync>> {
         let batch = || Batch { round: 1, tasks: self.tasks.clone() };
-        Ok((!self.is_answered()).then(batch))
+        Ok((!self.is_closed()).then(batch))
     }
 
+    /// There is one batch only. After a restart, the app's database knows whether it was closed.
     fn is_finished(&self) -> bool {
-        self.is_answered()
+        true
     }
 
     fn hand_over(
@@ -73,8 +75,8 @@ impl Source for PicksSource {
         // Keep answers that are there already: they may be about earlier picks.
         AnswerLog::open(&self.answers)?.append(answers)?;
         if same_picks(&batch.tasks, &self.tasks) {
-            self.is_answered.store(true, Ordering::Relaxed);
-            (self.when_answered)();
+            self.is_closed.store(true, Ordering::Relaxed);
+            (self.when_closed)();
         }
         Ok(HandOver::Taken)
     }
@@ -124,6 +126,35 @@ mod tests {
     }
 
     #[test]
+    fn a_round_that_was_closed_early_ends_and_may_get_more_answers_later() {
+        let picks = pick("a", &[]) + "\n" + &pick("b", &[]) + "\n";
+        open("picks.jsonl", &picks, Side::Image, |source, folder| {
+            let told = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+            let count = std::sync::Arc::clone(&told);
+            let source = source.unwrap().when_closed(move || {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+            let batch = source.batch().unwrap().unwrap();
+            let answer = |id: &str| {
+                let said = Said::Caption(format!("A star on {id}."));
+                Answer { id: id.into(), said, annotator: Some("eve".into()), provenance: None }
+            };
+            source.hand_over(&batch, &[answer("a")]).unwrap();
+            assert!(
+                source.is_closed() && source.is_finished() && source.batch().unwrap().is_none()
+            );
+            let log = || AnswerLog::open(&folder.join("picks.answers.jsonl")).unwrap();
+            assert_eq!(log().all(), [answer("a")], "nobody said anything of b");
+            // The answer to b was reviewed after the round.
+            for _ in 0..2 {
+                source.hand_over(&batch, &[answer("a"), answer("b")]).unwrap();
+                assert_eq!(log().all(), [answer("a"), answer("b")]);
+            }
+            assert_eq!(told.load(Ordering::Relaxed), 3);
+        });
+    }
+
+    #[test]
     fn answers_are_handed_over_once_or_twice() {
         open("picks.jsonl", &(pick("a", &[]) + "\n"), Side::Image, |source, folder| {
             let source = source.unwrap();
@@ -146,7 +177,7 @@ mod tests {
             let path = folder.join("picks.jsonl");
             let picks = PicksFile::read(&path).unwrap();
             let again = PicksSource::open(&path, picks, &dataset, Side::Image);
-            assert!(again.unwrap().is_answered());
+            assert!(again.unwrap().is_closed());
         });
     }
 }

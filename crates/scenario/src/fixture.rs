@@ -219,6 +219,7 @@ fn batch(arm: &Arm, number: usize) -> Batch {
     Batch {
         picked: 100,
         skipped: 0,
+        unanswered: 0,
         wrong: 0,
         pool: 800 - 100 * number,
         left_out: None,

@@ -234,6 +234,7 @@ mod tests {
             next.batch = Some(crate::Batch {
                 picked: 100,
                 skipped: 0,
+                unanswered: 0,
                 wrong: 0,
                 pool: 1000,
                 left_out: None,

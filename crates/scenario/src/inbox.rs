@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use nextpair_data::dataset::{Dataset, FOLDER, FeatureSource, NewImages};
-use nextpair_data::queue::{self, Answer, AnswerLog, Appended, Batch, Said};
-use nextpair_data::{FolderLock, Side};
+use nextpair_data::queue::{self, Answer, AnswerLog, Appended, Batch, Said, Task};
+use nextpair_data::{AtomicFile, FolderLock, Side};
 
 use crate::{Annotator, Error, Experiment, ExperimentFolder, Study};
 
@@ -142,9 +142,12 @@ impl Inbox {
         }
     }
 
-    /// Takes all answers to a round, once. A repeated call with the same answers succeeds even if
-    /// the round was closed meanwhile. Returns `false` if it was closed with other answers. New
-    /// images are looked for in `places`; see [`NewImages::find`].
+    /// Takes the answers to a round and closes it: tasks without an answer go back to the pool. A
+    /// repeated call with the same answers has no effect. New images are looked for in `places`; see
+    /// [`NewImages::find`].
+    ///
+    /// Returns `false` if the round was closed without some of these answers. The log keeps them, and
+    /// a later round that picks their items again has them.
     pub fn hand_over(
         &self,
         round: usize,
@@ -153,15 +156,22 @@ impl Inbox {
     ) -> Result<bool, Error> {
         if self.is_closed(round) {
             let closed = AnswerLog::open(&self.closed(round))?;
-            return Ok(answers.iter().all(|answer| is_among(answer, &closed)));
+            let is_late = |answer: &&Answer| !is_among(answer, &closed);
+            let late: Vec<Answer> = answers.iter().filter(is_late).cloned().collect();
+            if !late.is_empty() {
+                // The log has a lock of its own, and the batch is closed: no need to wait while the
+                // experiment trains.
+                let tasks = queue::read(&self.picks(round))?;
+                self.find_and_write_down(&Batch { round, tasks }, &late, places)?;
+            }
+            return Ok(late.is_empty());
         }
         let _lock = self.lock()?;
         match self.look()? {
             State::Waiting(batch) if batch.round == round => {
-                let mut answers = answers.to_vec();
-                let images = NewImages::find(&self.dataset, &mut answers, places);
-                let images = images.map_err(of_answer)?;
-                self.write_down(&batch, &answers, &images).map(|_| true)
+                self.find_and_write_down(&batch, answers, places)?;
+                let log = AnswerLog::open(&self.folder.answers())?;
+                close(&self.closed(round), &batch.tasks, &log).map(|()| true)
             }
             _ => {
                 let what = format!("round {round} is not waiting for people");
@@ -170,14 +180,26 @@ impl Inbox {
         }
     }
 
+    /// Writes down answers, with the new images that they name.
+    fn find_and_write_down(
+        &self,
+        batch: &Batch,
+        answers: &[Answer],
+        places: &[PathBuf],
+    ) -> Result<(), Error> {
+        let mut answers = answers.to_vec();
+        let images = NewImages::find(&self.dataset, &mut answers, places).map_err(of_answer)?;
+        self.write_down(batch, &answers, &images).map(drop)
+    }
+
     /// Returns the number of tasks of a batch that have an answer.
     pub fn answered(&self, batch: &Batch) -> Result<usize, Error> {
         let log = AnswerLog::open(&self.folder.answers())?;
         Ok(batch.tasks.len() - waiting(batch, &log))
     }
 
-    /// Waits until every task of the batch has an answer, or returns at once without a batch. Calls
-    /// `told` with the number of answered tasks, first and after every change.
+    /// Waits until every task of the batch has an answer or the batch is closed, or returns at once
+    /// without a batch. Calls `told` with the number of answered tasks, first and after every change.
     pub fn wait(&self, mut told: impl FnMut(usize)) -> Result<(), Error> {
         let Some(batch) = self.batch()? else { return Ok(()) };
         let path = self.folder.answers();
@@ -186,10 +208,10 @@ impl Inbox {
             let seen = size();
             let waiting = waiting(&batch, &AnswerLog::open(&path)?);
             told(batch.tasks.len() - waiting);
-            if waiting == 0 {
+            if waiting == 0 || self.is_closed(batch.round) {
                 return Ok(());
             }
-            while size() == seen {
+            while size() == seen && !self.is_closed(batch.round) {
                 thread::sleep(EVERY);
             }
         }
@@ -202,9 +224,13 @@ impl Inbox {
         )?)
     }
 
-    fn closed(&self, round: usize) -> std::path::PathBuf {
+    fn closed(&self, round: usize) -> PathBuf {
         // Experiments with human annotators have one strategy and one seed.
         self.folder.closed(self.experiment.seeds[0], &self.experiment.strategies[0], round)
+    }
+
+    fn picks(&self, round: usize) -> PathBuf {
+        self.folder.picks(self.experiment.seeds[0], &self.experiment.strategies[0], round)
     }
 
     fn is_closed(&self, round: usize) -> bool {
@@ -221,11 +247,9 @@ impl Inbox {
             }
             Err(error) => return Err(error.into()),
         };
-        let (seed, arm) = (self.experiment.seeds[0], &self.experiment.strategies[0]);
-        let picks = |round: usize| self.folder.picks(seed, arm, round);
-        let rounds = (1..).take_while(|&round| picks(round).exists()).count();
+        let rounds = (1..).take_while(|&round| self.picks(round).exists()).count();
         for round in (1..=rounds).rev() {
-            if queue::read(&picks(round))? == tasks {
+            if queue::read(&self.picks(round))? == tasks {
                 return Ok(if self.is_closed(round) {
                     State::Closed(round)
                 } else {
@@ -265,6 +289,16 @@ impl Inbox {
         let taken = log.append(answers)?;
         Ok(Received { taken, tasks: batch.tasks.len(), waiting: waiting(batch, &log) })
     }
+}
+
+/// Closes a batch with the answers of the log: later ones do not change what is trained on.
+pub(crate) fn close(path: &Path, tasks: &[Task], log: &AnswerLog) -> Result<(), Error> {
+    let mut lines = Vec::new();
+    for answer in tasks.iter().flat_map(|task| log.of(&task.id)) {
+        serde_json::to_writer(&mut lines, answer).map_err(|e| Error::file(path, e.to_string()))?;
+        lines.push(b'\n');
+    }
+    Ok(AtomicFile::write_whole(path, &lines)?)
 }
 
 /// Returns the number of tasks without an answer.

@@ -65,6 +65,9 @@ pub struct Batch {
     pub picked: usize,
     /// Number of picks that came back without their other half.
     pub skipped: usize,
+    /// Number of picks that nobody answered: they are back in the pool.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unanswered: usize,
     /// Number of pairs that a noisy annotator made wrong on purpose.
     pub wrong: usize,
     /// Size of the pool that the strategy chose from.
@@ -96,6 +99,10 @@ pub struct Batch {
     /// The fingerprint of the features of new images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<String>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Batch {

@@ -68,7 +68,7 @@ class Annotation:
         return [json.loads(line) for line in lines if line]
 
     def wait(self, timeout: float | None = None) -> list[dict[str, Any]]:
-        """Waits until every item has an answer, and returns all of them. The app goes on meanwhile, and after.
+        """Waits until every item has an answer or the lead closed the round, and returns all answers. The app goes on.
 
         After `timeout` seconds, or Ctrl-C, it only stops waiting.
         """

@@ -88,12 +88,15 @@ function showAgreement({ items, word_overlap, split_skips }) {
 
 /** That a round is closed, where its answers are, and what comes next. */
 function closed(shown) {
-  const { round, finished } = shown ?? {};
+  const { round, finished, outcomes } = shown ?? {};
   if (round?.state !== "closed") return finished ? "Everything was answered before." : "";
   const when = round.closed_at === null ? "" : ` on ${new Date(round.closed_at).toLocaleString()}`;
   const where = round.handed_over ? "Its answers are handed over." : "Its answers are being handed over.";
+  const { answered, refused, unanswered, unreviewed } = outcomes;
+  const items = `${answered} answered, ${refused} refused, ${unanswered} back in the pool`;
+  const kept = unreviewed === 0 ? "" : `, ${unreviewed} kept for review`;
   const next = finished ? "No round comes after it." : "The next one opens by itself.";
-  return `Closed${when}. ${where} ${next}`;
+  return `Closed${when}: ${items}${kept}. ${where} ${next}`;
 }
 
 /** How long a complete round stays open. Called every second, between the polls. */
@@ -124,22 +127,25 @@ function showExportLinks() {
   }
 }
 
+/** What closing the round does to its items, a line for each kind. */
+function consequences({ outcomes, flags }) {
+  const { answered, refused, unanswered, unreviewed } = outcomes;
+  const some = (count, text) => (count === 0 ? [] : [text(count === 1)]);
+  return [
+    `Handed over: ${plural(answered, "answered item")} and ${plural(refused, "refused item")}.`,
+    ...some(unanswered, (one) => `Back to the pool: ${plural(unanswered, "item")} without an answer. ${one ? "It" : "They"} can be picked again.`),
+    ...some(unreviewed, (one) => `Kept: ${plural(unreviewed, "item")} whose answers wait for review. ${one ? "It is" : "They are"} handed over after the review, which stays open.`),
+    ...some(flags, (one) => `${plural(flags, "flag")} ${one ? "waits" : "wait"} for you.`),
+    "The round takes no more answers after that.",
+  ].join("\n\n");
+}
+
 async function close(refresh) {
-  const { round, unanswered: left, waiting, flags } = overview;
-  const text =
-    left === 0
-      ? "Every task has an answer. The answers are handed over, and nothing can be changed after that."
-      : `${plural(left, "task")} ${left === 1 ? "has" : "have"} no answer. What is left is skipped and leaves the pool. Nothing can be changed after that.`;
-  const unseen =
-    waiting === 0
-      ? ""
-      : ` ${plural(waiting, "answer")} ${waiting === 1 ? "waits" : "wait"} for review and ${waiting === 1 ? "is" : "are"} left out: review first what you want to keep.`;
-  const asked = flags === 0 ? "" : ` ${plural(flags, "flag")} ${flags === 1 ? "waits" : "wait"} for you.`;
-  const yes =
-    left > 0 ? "Skip the rest and close" : waiting > 0 ? "Leave them out and close" : "Close round";
-  if (!(await confirmed(`Close round ${round.number}?`, text + unseen + asked, yes))) return;
-  const unanswered = left === 0 ? "refuse" : "skip";
-  const unreviewed = waiting === 0 ? "refuse" : "skip";
+  const { round, outcomes } = overview;
+  const title = `Close round ${round.number}?`;
+  if (!(await confirmed(title, consequences(overview), "Close round"))) return;
+  const unanswered = outcomes.unanswered === 0 ? "refuse" : "release";
+  const unreviewed = outcomes.unreviewed === 0 && overview.waiting === 0 ? "refuse" : "keep";
   const body = { round: round.number, unanswered, unreviewed };
   await act(() => request("POST", "/api/lead/close", body));
   refresh();

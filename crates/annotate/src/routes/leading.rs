@@ -1,5 +1,6 @@
 //! Requests of leads.
 
+use std::collections::HashSet;
 use std::io::BufWriter;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use nextpair_data::queue::{ExportFormat, Task, export as write_export};
+use nextpair_data::queue::{Answered, ExportFormat, Outcome, export as write_export};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -226,24 +227,35 @@ pub(crate) async fn export(
 ) -> Result<Response, Refusal> {
     let export_format: ExportFormat =
         format.parse().map_err(|e: nextpair_data::Error| Refusal::malformed(e.to_string()))?;
-    let (tasks, answers) = {
+    let answered = {
         let state = app.state();
         let wanted = |number: i64| round.is_none_or(|round| round == number);
         let rounds: Vec<_> = state.rounds.iter().filter(|known| wanted(known.number)).collect();
         if rounds.is_empty() && round.is_some() {
             return Err(Refusal::not_found("there is no such round"));
         }
-        let slots = rounds.iter().flat_map(|round| round.asked());
-        let tasks: Vec<_> = slots.map(|slot| Task::clone(&slot.task)).collect();
-        let answers: Vec<_> = rounds.iter().flat_map(|round| state.said(round)).collect();
-        (tasks, answers)
+        let mut answered = Answered::default();
+        // An item that went back to the pool may be a task of several rounds.
+        let mut seen = HashSet::new();
+        for round in rounds {
+            answered.answers.extend(state.said(round));
+            for (task, outcome) in round.outcomes_by_task() {
+                if outcome == Outcome::Unreviewed {
+                    answered.unreviewed.insert(task.id.clone());
+                }
+                if seen.insert(&task.id) {
+                    answered.tasks.push(task.clone());
+                }
+            }
+        }
+        answered
     };
     let log = app.log.clone();
     // Not into memory: it may be long, and the client may read slowly.
     let write = move || {
         let file = tempfile::tempfile().map_err(|e| e.to_string())?;
         let (mut file, dataset) = (BufWriter::new(file), app.catalog.dataset());
-        write_export(&mut file, export_format, &tasks, &answers, dataset, app.pool)
+        write_export(&mut file, export_format, &answered, dataset, app.pool)
             .map_err(|e| e.to_string())?;
         let file = file.into_inner().map_err(|e| e.to_string())?;
         stream(file).map_err(|e| e.to_string())

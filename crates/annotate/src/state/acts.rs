@@ -39,8 +39,8 @@ pub(crate) enum Unanswered {
     /// The round stays open.
     #[default]
     Refuse,
-    /// They are skipped.
-    Skip,
+    /// They go back to the pool.
+    Release,
 }
 
 /// The fate of answers that nobody has looked at when a lead closes a round.
@@ -52,8 +52,8 @@ pub(crate) enum Unreviewed {
     Refuse,
     /// The lead finds them good.
     Accept,
-    /// They are not handed over; tasks without any other answer are skipped.
-    Skip,
+    /// They wait on: they are handed over when somebody has looked at them.
+    Keep,
 }
 
 /// Captions that a program wrote, by item.
@@ -388,10 +388,10 @@ impl Performance<'_> {
             return Err(Refusal::conflict("round_closed", "this is not the round that is open"));
         };
         if round.is_open() {
-            let left = round.slots.len() - round.answered(1);
+            let left = round.outcomes().unanswered;
             if left > 0 && unanswered == Unanswered::Refuse {
                 let message =
-                    format!("{left} tasks have no answer; say that they are to be skipped");
+                    format!("{left} tasks have no answer; say that they go back to the pool");
                 return Err(Refusal::conflict("unanswered", message));
             }
             self.settle_review(unreviewed)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::views::{PersonView, RoundView};
+use super::views::{Outcomes, PersonView, RoundView};
 use super::{GivenAnswer, LinkView, Person, Round, State, TaskState, Terms};
 use crate::event::{Millis, Moment, PersonId, Said, Seq};
 use crate::word_overlap::{word_overlap, words};
@@ -27,7 +27,8 @@ pub(crate) struct Overview {
     skipped: usize,
     held: usize,
     open: usize,
-    unanswered: usize,
+    /// Of the tasks of the batch, what they would come to if the round were closed now.
+    outcomes: Outcomes,
     answers: usize,
     captions: usize,
     per_hour: Option<f64>,
@@ -40,7 +41,7 @@ pub(crate) struct Overview {
     pub(crate) finished: bool,
     /// Flags that wait for the lead.
     flags: usize,
-    /// The share of answers to review, and how many wait for that.
+    /// The share of answers to review, and how many of all rounds wait for that.
     review_share: f64,
     waiting: usize,
     /// Of the tasks: those whose answers are known.
@@ -115,7 +116,7 @@ impl State {
             skipped: of(TaskState::Skipped),
             held: of(TaskState::Held),
             open: of(TaskState::Open),
-            unanswered: round.map_or(0, |round| round.slots.len() - round.answered(1)),
+            outcomes: round.map(Round::outcomes).unwrap_or_default(),
             answers: given.len(),
             captions: given.iter().map(|given| given.said.captions()).sum(),
             per_hour,
@@ -128,7 +129,7 @@ impl State {
             flags: round.map_or(0, Round::open_flags),
             review_share: self.review_share,
             gold: round.map_or(0, |round| round.slots.len() - round.asked().count()),
-            waiting: round.map_or(0, |round| round.waiting.len()),
+            waiting: self.rounds.iter().map(|round| round.waiting.len()).sum(),
             closes_at: closes_at.map(|tick| now.wall_of(tick)),
             close_by_itself: grace.is_some(),
         }

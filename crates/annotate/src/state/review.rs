@@ -41,10 +41,12 @@ impl State {
         !is_gold && round.is_sampled(item, self.review_share)
     }
 
-    /// The answers that wait for somebody other than this person, the oldest first.
+    /// The answers of all rounds that wait for somebody other than this person, the oldest first.
     pub(crate) fn to_review(&self, person: PersonId) -> Vec<Seq> {
-        let rounds = self.round().filter(|round| round.is_open()).into_iter();
-        let waiting = rounds.flat_map(|round| round.waiting.iter().map(|seq| &round.answers[seq]));
+        let waiting = self
+            .rounds
+            .iter()
+            .flat_map(|round| round.waiting.iter().map(|seq| &round.answers[seq]));
         waiting.filter(|given| given.person != person).map(|given| given.seq).collect()
     }
 }
@@ -70,6 +72,7 @@ impl Round {
             given.review = Review::Accepted(event.by);
             self.waiting.remove(&answer);
             self.changed = event.tick;
+            self.handed_over = false;
         }
     }
 }

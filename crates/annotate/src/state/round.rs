@@ -35,6 +35,7 @@ pub(crate) struct Round {
     pub(crate) closed: bool,
     /// When it was closed, in wall time.
     pub(crate) closed_at: Option<Millis>,
+    /// Whether the source has all finished answers.
     pub(crate) handed_over: bool,
     /// Whether the run continued without these answers.
     pub(crate) overtaken: bool,
@@ -374,6 +375,7 @@ impl Round {
                 self.recount(at, |standing| standing.push(event.seq));
                 self.let_go(at, *person);
                 self.changed = event.tick;
+                self.handed_over = false;
             }
             EventKind::Dismissed { answer, .. } => {
                 if let Some(given) = self.answers.get_mut(answer) {

@@ -1,20 +1,15 @@
 //! The state as people see it.
 
+use std::fmt;
 use std::sync::Arc;
 
-use nextpair_data::queue::{self, Provenance, Task};
+use nextpair_data::queue::{self, Outcome, Provenance, Task};
 use serde::{Deserialize, Serialize};
 
 use crate::gold::agreement;
 
 use super::{GivenAnswer, Review, Round, Slot, Standing, State, Terms};
 use crate::event::{Draft, Millis, Moment, PersonId, Role, Said, Seq};
-
-/// The skip reason of a task without an answer when the round was closed.
-const UNANSWERED: &str = "nobody had answered when the round was closed";
-
-/// The skip reason of a task whose answers nobody had looked at.
-const UNREVIEWED: &str = "its answer had not been reviewed when the round was closed";
 
 /// The task of a person, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +58,26 @@ pub(crate) struct RoundView {
     pub(crate) closed_at: Option<Millis>,
     /// Whether its answers have gone where they belong.
     pub(crate) handed_over: bool,
+}
+
+/// How many tasks of a batch came to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Outcomes {
+    pub(crate) answered: usize,
+    pub(crate) refused: usize,
+    pub(crate) unreviewed: usize,
+    pub(crate) unanswered: usize,
+}
+
+impl fmt::Display for Outcomes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Outcomes { answered, refused, unreviewed, unanswered } = self;
+        write!(f, "{answered} answered, {refused} refused, {unanswered} back in the pool")?;
+        match unreviewed {
+            0 => Ok(()),
+            _ => write!(f, ", {unreviewed} kept for review"),
+        }
+    }
 }
 
 /// An answer.
@@ -277,26 +292,44 @@ impl State {
         });
         answers.collect()
     }
-
-    /// The answers of a closed round to hand over: the finished ones, and a skip for every task
-    /// without one.
-    pub(crate) fn to_hand_over(&self, round: &Round) -> Vec<queue::Answer> {
-        let mut answers = self.said(round);
-        let waits = |seq: &Seq| round.answers[seq].review == Review::Waiting;
-        let unfinished = round.asked().filter(|slot| slot.standing.iter().all(waits));
-        answers.extend(unfinished.map(|slot| queue::Answer {
-            id: slot.task.id.clone(),
-            said: queue::Said::Skip(
-                if slot.standing.is_empty() { UNANSWERED } else { UNREVIEWED }.to_owned(),
-            ),
-            annotator: None,
-            provenance: None,
-        }));
-        answers
-    }
 }
 
 impl Round {
+    /// What became of every slot so far.
+    fn outcome_of_slots(&self) -> Vec<Outcome> {
+        let mut outcomes = vec![Outcome::Unanswered; self.slots.len()];
+        for given in self.standing_by_age() {
+            let outcome = match (given.review, &*given.said) {
+                (Review::Waiting, _) => Outcome::Unreviewed,
+                (_, Said::Skip(_)) => Outcome::Refused,
+                _ => Outcome::Answered,
+            };
+            outcomes[given.slot] = outcomes[given.slot].min(outcome);
+        }
+        outcomes
+    }
+
+    /// The tasks of the batch, each with what became of it so far.
+    pub(crate) fn outcomes_by_task(&self) -> impl Iterator<Item = (&Task, Outcome)> {
+        let slots = self.slots.iter().zip(self.outcome_of_slots());
+        let asked = slots.filter(|(slot, _)| slot.gold.is_none());
+        asked.map(|(slot, outcome)| (&*slot.task, outcome))
+    }
+
+    /// The same in numbers.
+    pub(crate) fn outcomes(&self) -> Outcomes {
+        let mut outcomes = Outcomes::default();
+        for (_, outcome) in self.outcomes_by_task() {
+            *match outcome {
+                Outcome::Answered => &mut outcomes.answered,
+                Outcome::Refused => &mut outcomes.refused,
+                Outcome::Unreviewed => &mut outcomes.unreviewed,
+                Outcome::Unanswered => &mut outcomes.unanswered,
+            } += 1;
+        }
+        outcomes
+    }
+
     pub(super) fn state_of(&self, slot: &Slot, terms: Terms, now: Millis) -> TaskState {
         let skips = |seq: &&Seq| matches!(*self.answers[*seq].said, Said::Skip(_));
         slot.state(slot.standing.iter().filter(skips).count(), terms, now)

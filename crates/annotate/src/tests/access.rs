@@ -148,7 +148,7 @@ fn annotators_do_not_lead() {
         for (line, body) in [
             ("PUT /api/lead/pause", json!({ "paused": true })),
             ("PUT /api/lead/price", json!({ "price": 1 })),
-            ("POST /api/lead/close", json!({ "round": 1, "unanswered": "skip" })),
+            ("POST /api/lead/close", json!({ "round": 1, "unanswered": "release" })),
             ("POST /api/lead/people", json!({ "name": "x", "role": "lead" })),
             ("POST /api/lead/people/1/link", json!({})),
             ("POST /api/answers/1/return", json!({ "key": "key-return", "note": "x" })),

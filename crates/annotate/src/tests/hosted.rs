@@ -170,10 +170,15 @@ fn lines_go_to_the_host() {
             settings.log = Log::new(move |line| lines.lock().unwrap().push(line.to_owned()));
         },
         async |world| {
-            let skip = json!({ "round": 1, "unanswered": "skip" });
+            let skip = json!({ "round": 1, "unanswered": "release" });
             world.post("lead", "/api/lead/close", skip).await.ok();
             world.look().await;
         },
     );
-    assert_eq!(*lines.lock().unwrap(), ["round 1 is closed, and its answers are handed over"]);
+    assert_eq!(
+        *lines.lock().unwrap(),
+        [
+            "round 1 is closed, and its answers are handed over: 0 answered, 0 refused, 5 back in the pool"
+        ]
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nextpair_data::queue::Said;
+use nextpair_data::queue::{Answer, Said};
 use serde_json::{Value, json};
 
 use super::world::{MINUTE, Reply, World, on_both};
@@ -134,13 +134,13 @@ fn a_share_is_drawn_by_item() {
 }
 
 #[test]
-fn a_round_that_is_closed_early_leaves_out_what_waits() {
-    for unreviewed in ["skip", "accept"] {
+fn a_round_that_is_closed_early_keeps_what_waits_for_review() {
+    for unreviewed in ["keep", "accept"] {
         on_both(all, async |world| {
             let one = world.caption("ann", "A star .").await;
             world.caption("ann", "Two stars .").await;
             judge(&world, "eve", one, "accept", json!({})).await.ok();
-            let close = json!({ "round": 1, "unanswered": "skip" });
+            let close = json!({ "round": 1, "unanswered": "release" });
             let refused = world.post("lead", "/api/lead/close", close.clone()).await;
             assert_eq!(refused.refusal(), (409, "unreviewed".into()));
             let mut close = close;
@@ -148,11 +148,88 @@ fn a_round_that_is_closed_early_leaves_out_what_waits() {
             world.post("lead", "/api/lead/close", close).await.ok();
             world.look().await;
             let taken = world.run.taken.lock().unwrap()[0].1.clone();
-            let captions = taken.iter().filter(|answer| matches!(answer.said, Said::Caption(_)));
-            assert_eq!(captions.count(), if unreviewed == "accept" { 2 } else { 1 });
-            let reviewed = |answer: &nextpair_data::queue::Answer| matches!(&answer.said, Said::Skip(why) if why.contains("not been reviewed"));
-            let left_out = taken.iter().filter(|answer| reviewed(answer)).count();
-            assert_eq!((taken.len(), left_out), (5, usize::from(unreviewed == "skip")));
+            let is_caption = |answer: &Answer| matches!(answer.said, Said::Caption(_));
+            assert!(taken.iter().all(is_caption), "nobody refused anything");
+            assert_eq!(taken.len(), if unreviewed == "accept" { 2 } else { 1 });
         });
     }
+}
+
+#[test]
+fn the_review_of_a_closed_round_can_be_finished_and_its_answers_are_handed_over() {
+    on_both(all, async |world| {
+        let mut given = Vec::new();
+        for number in 0..4 {
+            given.push(world.caption("ann", &format!("{number} stars .")).await);
+        }
+        let close = json!({ "round": 1, "unanswered": "release", "unreviewed": "keep" });
+        world.post("lead", "/api/lead/close", close).await.ok();
+        world.look().await;
+        assert!(world.run.taken.lock().unwrap()[0].1.is_empty(), "nothing is finished yet");
+        let overview = world.get("lead", "/api/lead/overview").await.ok();
+        let expected = json!({ "answered": 0, "refused": 0, "unreviewed": 4, "unanswered": 1 });
+        assert_eq!((&overview["outcomes"], &overview["waiting"]), (&expected, &json!(4)));
+
+        // The run goes on, and the answers of the first round wait on.
+        *world.run.batch.lock().unwrap() = Some(world.batch(2, 5));
+        world.look().await;
+        let other = world.caption("ben", "A moon .").await;
+        assert_eq!(waiting(&world, "eve").await, [&given[..], &[other]].concat());
+        // Their author can take nothing back any more.
+        let late = judge(&world, "ann", given[0], "undo", json!({})).await;
+        assert_eq!(late.refusal(), (409, "round_closed".into()));
+        let better = json!({ "said": { "captions": ["Six stars ."] } });
+        let late = judge(&world, "ann", given[0], "revise", better.clone()).await;
+        assert_eq!(late.refusal(), (409, "round_closed".into()));
+        judge(&world, "eve", given[0], "accept", json!({})).await.ok();
+        judge(&world, "lead", given[1], "revise", better).await.ok();
+        // An answer that is returned now leaves its item in the pool.
+        judge(&world, "eve", given[2], "return", json!({ "note": "Where?" })).await.ok();
+        world.look().await;
+        for world in [&world, &world.again().await] {
+            assert_eq!(waiting(world, "eve").await, [given[3], other]);
+            world.look().await;
+            let taken = world.run.taken.lock().unwrap().clone();
+            assert_eq!(taken.len(), 2, "once more, and not again");
+            let texts: Vec<&Said> = taken[1].1.iter().map(|answer| &answer.said).collect();
+            let expected = ["0 stars .", "Six stars ."].map(|text| Said::Caption(text.into()));
+            assert_eq!((taken[1].0, texts), (1, expected.iter().collect()));
+        }
+        let late = judge(&world, "lead", given[0], "accept", json!({})).await;
+        assert_eq!(late.refusal(), (409, "round_closed".into()));
+        assert!(world.next("ann").await.is_ok());
+        let lines = world.get("lead", "/api/lead/export?format=jsonl&round=1").await.text();
+        let lines: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let status: Vec<&str> = lines.iter().filter_map(|line| line["status"].as_str()).collect();
+        assert_eq!(status, ["unanswered", "unreviewed", "unanswered"]);
+        assert_eq!(lines.len(), 5);
+        assert_eq!(*world.again().await.app.state(), *world.app.state());
+    });
+}
+
+#[test]
+fn an_item_that_was_asked_in_two_rounds_is_exported_once() {
+    on_both(
+        |_| {},
+        async |world| {
+            world.caption("ann", "A star .").await;
+            let close = json!({ "round": 1, "unanswered": "release" });
+            world.post("lead", "/api/lead/close", close).await.ok();
+            let mut again = world.batch(1, 5);
+            again.tasks.remove(0);
+            again.round = 2;
+            *world.run.batch.lock().unwrap() = Some(again);
+            world.look().await;
+            let taken = world.run.taken.lock().unwrap().clone();
+            assert_eq!((taken.len(), taken[0].1.len()), (1, 1), "only what somebody said");
+            world.caption("ann", "A moon .").await;
+            let studio = world.get("lead", "/api/lead/export?format=label-studio").await.ok();
+            let tasks = studio.as_array().unwrap();
+            let annotations = |task: &Value| task["annotations"].as_array().unwrap().len();
+            assert_eq!(tasks.iter().map(annotations).collect::<Vec<_>>(), [1, 1, 0, 0, 0]);
+            assert_eq!(tasks[1]["data"]["status"], "answered");
+            assert_eq!(tasks[2]["data"]["status"], "unanswered");
+        },
+    );
 }

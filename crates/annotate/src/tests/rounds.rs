@@ -32,19 +32,22 @@ fn a_pause_lets_people_finish() {
 }
 
 #[test]
-fn a_lead_closes_a_round_and_the_run_gets_everything() {
+fn a_lead_closes_a_round_and_the_run_gets_what_people_said() {
     on_both(as_is, async |world| {
         let answer = world.caption("ann", "A star .").await;
+        let dark = world.next("ben").await.unwrap();
+        let skip = json!({ "key": "key-skip", "item": dark, "said": { "skip": "dark" } });
+        world.post("ben", "/api/answers", skip).await.ok();
         let item = world.next("ann").await.unwrap();
         assert_eq!(
             close(&world, json!({ "round": 1 })).await.refusal(),
             (409, "unanswered".into())
         );
         assert_eq!(
-            close(&world, json!({ "round": 2, "unanswered": "skip" })).await.refusal().0,
+            close(&world, json!({ "round": 2, "unanswered": "release" })).await.refusal().0,
             409
         );
-        let skip = json!({ "round": 1, "unanswered": "skip" });
+        let skip = json!({ "round": 1, "unanswered": "release" });
         assert_eq!(close(&world, skip.clone()).await.ok()["state"], "closed");
         assert_eq!(close(&world, skip).await.ok()["state"], "closed", "once more is no harm");
         let late = world.submit("ann", "key-late-1", &item, "Late .").await;
@@ -67,10 +70,10 @@ fn a_lead_closes_a_round_and_the_run_gets_everything() {
             let taken = world.run.taken.lock().unwrap();
             assert_eq!(taken.len(), 1, "once");
             let (round, answers) = &taken[0];
-            assert_eq!((*round, answers.len()), (1, 5));
+            assert_eq!((*round, answers.len()), (1, 2), "three go back to the pool");
             assert_eq!(answers[0].said, Said::Caption("A star .".into()));
             assert_eq!(answers[0].annotator.as_deref(), Some("ann"));
-            assert!(answers[1..].iter().all(|answer| matches!(answer.said, Said::Skip(_))));
+            assert_eq!(answers[1].said, Said::Skip("dark".into()));
         }
         // The next batch of the run opens the next round.
         *world.run.batch.lock().unwrap() = None;
@@ -82,7 +85,8 @@ fn a_lead_closes_a_round_and_the_run_gets_everything() {
         let me = again.get("ann", "/api/me").await.ok();
         assert_eq!((&me["round"]["number"], &me["answered"]), (&json!(2), &json!(0)));
         let first = again.get("lead", "/api/lead/export?format=jsonl&round=1").await;
-        assert_eq!(first.text().lines().count(), 1);
+        assert_eq!(first.text().matches("\"status\":\"unanswered\"").count(), 3);
+        assert_eq!(first.text().lines().count(), 5);
     });
 }
 
@@ -147,7 +151,7 @@ fn a_closed_round_says_so() {
         world.caption("ann", "A star .").await;
         let me = world.get("ann", "/api/me").await.ok();
         assert_eq!((&me["round"]["closed_at"], &me["finished"]), (&Value::Null, &json!(false)));
-        close(&world, json!({ "round": 1, "unanswered": "skip" })).await.ok();
+        close(&world, json!({ "round": 1, "unanswered": "release" })).await.ok();
         let closed_at = json!(super::world::BEGIN);
         world.pass(MINUTE);
         *world.run.finished.lock().unwrap() = true;
@@ -205,7 +209,7 @@ fn what_was_not_stored_is_not_handed_over() {
         let pool = sqlx::AnyPool::connect(&url).await.unwrap();
         let mut blocker = pool.acquire().await.unwrap();
         sqlx::query("BEGIN EXCLUSIVE").execute(&mut *blocker).await.unwrap();
-        let skip = json!({ "round": 1, "unanswered": "skip" });
+        let skip = json!({ "round": 1, "unanswered": "release" });
         let (closed, looked) =
             tokio::join!(close(&world, skip.clone()), rounds::update(&world.app));
         assert_eq!(closed.refusal(), (503, "unavailable".into()));
@@ -227,7 +231,7 @@ fn what_was_not_stored_is_not_handed_over() {
 fn answers_that_come_too_late_do_not_stop_the_next_round() {
     on_both(as_is, async |world| {
         world.caption("ann", "A star .").await;
-        close(&world, json!({ "round": 1, "unanswered": "skip" })).await.ok();
+        close(&world, json!({ "round": 1, "unanswered": "release" })).await.ok();
         *world.run.closed.lock().unwrap() = true;
         world.look().await;
         *world.run.batch.lock().unwrap() = Some(world.batch(2, 5));

@@ -75,7 +75,7 @@ fn a_suggestion_is_accepted_or_changed() {
         let body = json!({ "key": "key-lead-revises", "said": { "captions": ["A green one ."] } });
         world.post("lead", &format!("/api/answers/{number}/revise"), body).await.ok();
         assert_eq!(world.again().await.app.state().clone(), world.app.state().clone());
-        let close = json!({ "round": 1, "unanswered": "skip" });
+        let close = json!({ "round": 1, "unanswered": "release" });
         world.post("lead", "/api/lead/close", close).await.ok();
         world.look().await;
         let taken = world.run.taken.lock().unwrap().clone();

@@ -344,9 +344,12 @@ impl World {
         let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
         let line = |line: &str| {
             let line: Value = serde_json::from_str(line).unwrap();
+            if line["status"].is_string() {
+                return None;
+            }
             let said = ["caption", "image", "skip"].map(|key| text(&line[key])).concat();
-            (text(&line["annotator"]), text(&line["id"]), said)
+            Some((text(&line["annotator"]), text(&line["id"]), said))
         };
-        lines.text().lines().map(line).collect()
+        lines.text().lines().filter_map(line).collect()
     }
 }

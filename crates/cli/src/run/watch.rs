@@ -160,6 +160,10 @@ impl Observer for Watch {
         let refused = batch.map(|batch| batch.skipped).filter(|&count| count > 0);
         let refused = refused
             .map_or_else(String::new, |count| format!(", {} without a caption", grouped(count)));
+        let unanswered = batch.map(|batch| batch.unanswered).filter(|&count| count > 0);
+        let unanswered = unanswered.map_or_else(String::new, |count| {
+            format!(", {} without an answer back in the pool", grouped(count))
+        });
         let left_out = batch.and_then(|batch| batch.left_out);
         let left_out = left_out.map_or_else(String::new, |count| {
             format!(", {} of the pool left out as unusable", grouped(count))
@@ -169,7 +173,7 @@ impl Observer for Watch {
             .map_or_else(String::new, |count| format!(", {} duplicates left out", grouped(count)));
         self.bar.say(&format!(
             "seed {}  {strategy:<14}  round {}  {:>6} pairs  R@1 text {text:5.2} image {image:5.2}{others}  \
-             {seconds:6.1} s{hard}{fill}{refused}{left_out}{duplicates}",
+             {seconds:6.1} s{hard}{fill}{refused}{unanswered}{left_out}{duplicates}",
             round.seed,
             round.round,
             grouped(round.pairs)

@@ -4,6 +4,7 @@
 pub(crate) mod app;
 mod attacks;
 mod brought;
+mod closed_early;
 pub(crate) mod driver;
 mod encoded;
 pub(crate) mod images;

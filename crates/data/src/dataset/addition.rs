@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::enlarged::{Enlargement, New};
 use super::{Dataset, Draft, FeatureSet, FeatureSource, NewImages, NewRows, Per, PlacedAnswers};
-use crate::queue::{Answer, Said, act, refused, standing};
+use crate::queue::{Answer, Said, act, standing};
 use crate::{Error, Progress, Side};
 
 /// Answers that were read and checked against a dataset, to be written as the enlarged one.
@@ -34,7 +34,8 @@ pub struct Added {
     pub paired: usize,
     /// Answers that the dataset had already.
     pub known: usize,
-    /// Items that people refused in these answers and nobody paired, by reason.
+    /// Items that people skipped in these answers and nobody paired, by reason; the reason is empty
+    /// where none was given.
     pub refused: BTreeMap<String, usize>,
     /// What became of every set of text features.
     pub features: Vec<EncodedSet>,
@@ -210,12 +211,12 @@ impl<'a> Addition<'a> {
 
     /// The reasons why people refused items in these answers, with the number of items.
     fn refused(&self) -> BTreeMap<String, usize> {
-        let ids: HashSet<String> = refused(self.answers.clone()).into_iter().collect();
-        let (mut counted, mut reasons) = (HashSet::new(), BTreeMap::new());
+        let halves = self.answers.iter().filter(|answer| !matches!(answer.said, Said::Skip(_)));
+        let mut known: HashSet<&str> = halves.map(|answer| answer.id.as_str()).collect();
+        let mut reasons = BTreeMap::new();
         for answer in &self.answers {
             if let Said::Skip(reason) = &answer.said
-                && ids.contains(&answer.id)
-                && counted.insert(&answer.id)
+                && known.insert(&answer.id)
             {
                 *reasons.entry(reason.clone()).or_default() += 1;
             }

@@ -47,7 +47,7 @@ pub fn read_placed_answers(
     }
 }
 
-/// Reads the ids of the items that annotators skipped and nobody paired, in order of their first skip.
+/// Reads the ids of the items that annotators refused; see [`refused`].
 pub fn read_refused(path: &Path, pool: Side) -> Result<Vec<String>, Error> {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     let placed = match extension.to_ascii_lowercase().as_str() {
@@ -65,16 +65,17 @@ pub fn read_refused(path: &Path, pool: Side) -> Result<Vec<String>, Error> {
     Ok(refused(placed.into_iter().map(|(_, answer)| answer).collect()))
 }
 
-/// Returns the ids of the items that were skipped and that no standing answer pairs, in order of
-/// their first skip.
+/// Returns the ids of the items that were skipped with a reason and that no standing answer pairs, in
+/// order of their first skip. A skip without a reason says nothing about the item.
 pub fn refused(answers: Vec<Answer>) -> Vec<String> {
     let answers = standing(answers);
     let is_skip = |answer: &&Answer| matches!(answer.said, Said::Skip(_));
     let paired: HashSet<&str> =
         answers.iter().filter(|answer| !is_skip(answer)).map(|answer| answer.id.as_str()).collect();
     let mut seen = HashSet::new();
-    let skipped = answers.iter().filter(is_skip).map(|answer| answer.id.as_str());
-    skipped.filter(|id| !paired.contains(id) && seen.insert(*id)).map(str::to_owned).collect()
+    let refused = answers.iter().filter(|answer| answer.refusal().is_some());
+    let refused = refused.map(|answer| answer.id.as_str());
+    refused.filter(|id| !paired.contains(id) && seen.insert(*id)).map(str::to_owned).collect()
 }
 
 /// Returns the valid answers: a skip revokes earlier answers of the same person to the item.

@@ -9,7 +9,7 @@ use serde::Serializer as _;
 use serde_json::{Serializer, Value, json};
 
 use super::shown::{Queue, Shown, wanted};
-use super::{Answer, Said, Task};
+use super::{Answer, Outcome, Said, Task};
 use crate::dataset::Dataset;
 use crate::{AtomicFile, Error, Side, escape};
 
@@ -37,20 +37,22 @@ pub fn write_label_studio(
     file.commit()
 }
 
-/// Writes the same tasks with their answers. An annotator is an `email`, by which Label Studio
+/// Writes the same tasks with their answers, and in their data what became of them (`status`). An annotator is an `email`, by which Label Studio
 /// knows its users. A skip is a cancelled annotation with its reason in a text area `skip`.
 pub(super) fn write_annotations(
     mut out: &mut dyn Write,
     queue: &Queue<'_>,
     answers: &[Answer],
+    outcomes: &[Outcome],
     layout: &Layout<'_>,
 ) -> std::io::Result<()> {
     let mut about: HashMap<&str, Vec<&Answer>> = HashMap::new();
     for answer in answers {
         about.entry(&answer.id).or_default().push(answer);
     }
-    let exported = queue.iter().map(|shown| {
+    let exported = queue.iter().zip(outcomes).map(|(shown, outcome)| {
         let mut task = layout.task(&shown);
+        task["data"]["status"] = outcome.name().into();
         let about = about.get(shown.task.id.as_str()).into_iter().flatten();
         task["annotations"] = about.map(|answer| layout.annotation(answer)).collect();
         task

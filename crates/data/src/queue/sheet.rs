@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, absolute};
 
 use super::shown::{Queue, Shown, wanted};
-use super::{Answer, Provenance, Said, Task};
+use super::{Answer, Outcome, Provenance, Said, Task};
 use crate::dataset::Dataset;
 use crate::{AtomicFile, Error, Side};
 
@@ -42,12 +42,14 @@ pub fn write_csv(path: &Path, tasks: &[Task], dataset: &Dataset, pool: Side) -> 
 }
 
 /// Writes one row per answer, in the columns of [`write_csv`] and two more: the annotator, and
-/// `exported`, which names the cell with the answer. In a sheet with that column all cells are
-/// guarded, so [`read_answers`](super::read_answers) restores every answer exactly.
+/// `exported`, which names the cell with the answer. Tasks that are `open` follow: their `exported`
+/// says why there is none. In a sheet with that column all cells are guarded, so
+/// [`read_answers`](super::read_answers) restores every answer exactly.
 pub(super) fn write_answers(
     out: &mut dyn Write,
     queue: &Queue<'_>,
     answers: &[Answer],
+    open: &[(&str, Outcome)],
     questions: &Questions<'_>,
 ) -> std::io::Result<()> {
     let mut sheet = begun(out)?;
@@ -68,6 +70,12 @@ pub(super) fn write_answers(
         let more = [said, skip, annotator, exported.to_owned()];
         let provenance = answer.provenance.map_or("", Provenance::name).to_owned();
         sheet.write_record(cells.chain(more).chain(suggested.then_some(provenance)))?;
+    }
+    for (id, outcome) in open {
+        let Some(shown) = queue.get(id) else { continue };
+        let more = ["", "", "", outcome.name()].map(str::to_owned);
+        let cells = questions.cells(&shown).into_iter().chain(more);
+        sheet.write_record(cells.chain(suggested.then(String::new)))?;
     }
     sheet.flush()
 }

@@ -76,7 +76,7 @@ impl ArmEvidence {
         let selections: Vec<f64> = selections.map(|phase| phase.seconds).collect();
         let batches = || shown.iter().copied().flatten().filter_map(|round| round.batch.as_ref());
         let refused = batches().fold(Refused::default(), |sum, batch| Refused {
-            picks: sum.picks + batch.picked,
+            picks: sum.picks + batch.picked - batch.unanswered,
             refused: sum.refused + batch.skipped,
         });
         let fillings = batches().filter_map(|batch| Some((batch.picked, batch.without_hit?)));

@@ -112,6 +112,7 @@ impl Scenario {
         let batch = Batch {
             picked: tasks.len(),
             skipped: 0,
+            unanswered: 0,
             wrong: 0,
             pool: facts.pool,
             left_out: facts.left_out,

@@ -1,7 +1,7 @@
 //! Human annotators: the experiment writes a queue, stops, and continues when all answers are
-//! there.
+//! there, or when the annotation app closed the batch with fewer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use super::create::corpus_of;
 use super::lane::Known;
 use super::learn::Place;
 use super::{Observer, Scenario};
+use crate::inbox::close;
 use crate::{Arm, Batch, Error};
 
 /// The picks of a round: tasks, and their items.
@@ -58,8 +59,7 @@ impl Scenario {
                 let (round, picked) = (place.round, tasks.len());
                 return Ok(Some(Waiting { round, picked, answered, queue }));
             }
-            let said: Vec<&Answer> = tasks.iter().flat_map(|task| log.of(&task.id)).collect();
-            write_answers(&closed, &said)?;
+            close(&closed, tasks, &log)?;
         }
         self.put_queue_away(&closed, tasks)?;
         let print = self.check_kept(place, &closed, |batch| batch.answers.as_deref())?;
@@ -85,17 +85,23 @@ impl Scenario {
         let larger = corpus_of(&self.experiment, dataset, words)?;
         known.pairs = numbered(&kept, &larger);
         let by_image = larger.dataset().items().find(said.iter().filter_map(image));
-        let before = known.paired;
+        let refused: HashSet<String> = queue::refused(said.clone()).into_iter().collect();
         for (task, &item) in tasks.iter().zip(picked) {
-            let about = said.iter().filter(|answer| answer.id == task.id);
+            let mut about = said.iter().filter(|answer| answer.id == task.id).peekable();
+            if about.peek().is_none() {
+                // The batch was closed early: the item stays in the pool.
+                known.gone.retain(|&gone| gone != item);
+                batch.unanswered += 1;
+                continue;
+            }
             let text = self.text_of(&larger, item, place.seed);
             let text = text.map(|caption| words_of(&larger, caption));
             let pairs = pairs_of(&larger, (item, text), about, &by_image);
             known.paired += usize::from(!pairs.is_empty());
-            known.refused.extend(pairs.is_empty().then_some(item));
+            batch.skipped += usize::from(pairs.is_empty());
+            known.refused.extend(refused.contains(&task.id).then_some(item));
             known.pairs.extend(pairs);
         }
-        batch.skipped = picked.len() - (known.paired - before);
         known.corpus = Some(larger);
         Ok(None)
     }
@@ -200,15 +206,6 @@ fn image(answer: &Answer) -> Option<&str> {
         Said::Image(image) => Some(image),
         _ => None,
     }
-}
-
-fn write_answers(path: &Path, answers: &[&Answer]) -> Result<(), Error> {
-    let mut lines = Vec::new();
-    for answer in answers {
-        serde_json::to_writer(&mut lines, answer).map_err(|e| Error::file(path, e.to_string()))?;
-        lines.push(b'\n');
-    }
-    Ok(AtomicFile::write_whole(path, &lines)?)
 }
 
 /// Returns the items of pairs, each with the place of the caption among those of the item. A corpus with more captions

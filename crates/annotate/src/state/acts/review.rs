@@ -1,14 +1,15 @@
 //! Acts of review.
 
-use super::super::{GivenAnswer, Meaning, Review};
+use super::super::{Meaning, Review};
+use super::tasks::Stands;
 use super::{Done, Performance, Unreviewed};
 use crate::error::Refusal;
 use crate::event::{EventKind, Role, Seq};
 
 impl Performance<'_> {
     /// An answer that stands, for somebody who may judge it: a lead, or, while it waits, a reviewer
-    /// who is not its author.
-    pub(super) fn judged(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
+    /// who is not its author. What waits can be judged after its round was closed.
+    pub(super) fn judged(&self, answer: Seq) -> Result<Stands, Refusal> {
         let person = self.person()?;
         let role = self.state.person(person).map(|person| person.role);
         let unknown = || Refusal::not_found("there is no such answer");
@@ -19,9 +20,9 @@ impl Performance<'_> {
                 if given.review == Review::NotWanted {
                     return Err(unknown());
                 }
-                let given = self.standing(answer)?;
-                match given.review {
-                    Review::Waiting => Ok(given),
+                let stands = self.standing(answer)?;
+                match stands.given.review {
+                    Review::Waiting => Ok(stands),
                     _ => Err(reviewed()),
                 }
             }
@@ -31,11 +32,10 @@ impl Performance<'_> {
 
     pub(super) fn accept(&mut self, key: String, answer: Seq) -> Result<Done, Refusal> {
         if self.known(&key, Meaning::Accept(answer))?.is_none() {
-            let given = self.judged(answer)?;
+            let Stands { item, given } = self.judged(answer)?;
             if given.review != Review::Waiting {
                 return Err(reviewed());
             }
-            let item = self.open_round()?.slots[given.slot].task.id.clone();
             self.emit_keyed(EventKind::Accepted { item, answer }, Some(key.into()));
         }
         Ok(Done::Number(answer))
@@ -64,7 +64,7 @@ impl Performance<'_> {
         match unreviewed {
             Unreviewed::Refuse if !waiting.is_empty() => {
                 let message = format!(
-                    "{} answers wait for review; say whether they are to be accepted or left out",
+                    "{} answers wait for review; say whether they are accepted or wait on",
                     waiting.len()
                 );
                 return Err(Refusal::conflict("unreviewed", message));
@@ -74,7 +74,7 @@ impl Performance<'_> {
                     self.emit(EventKind::Accepted { item, answer });
                 }
             }
-            Unreviewed::Refuse | Unreviewed::Skip => {}
+            Unreviewed::Refuse | Unreviewed::Keep => {}
         }
         Ok(())
     }

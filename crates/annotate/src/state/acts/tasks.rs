@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::{GivenAnswer, Meaning, Round, Standing, State, is_suggested};
+use super::super::{GivenAnswer, Meaning, Review, Round, Standing, State, is_suggested};
 use super::{Done, DraftChange, Performance};
 use crate::error::Refusal;
 use crate::event::{Draft, EventKind, Millis, PersonId, Said, Seq};
@@ -15,6 +15,12 @@ pub(super) const RETURNED_FOR: Millis = 60 * 60 * 1000;
 const MOST_SAID: usize = 100;
 /// A renewed lease is longer than promised, by this fraction of it.
 const SPARE: Millis = 4;
+
+/// An answer that stands, and its item.
+pub(super) struct Stands {
+    pub(super) item: String,
+    pub(super) given: GivenAnswer,
+}
 
 impl Performance<'_> {
     /// The current task, or the next free one, which becomes the current task.
@@ -62,8 +68,7 @@ impl Performance<'_> {
     }
 
     /// Refuses more answers of one person to a task than are plausible: all of them are stored.
-    fn check_patience(&self, at: usize, person: PersonId) -> Result<(), Refusal> {
-        let round = self.open_round()?;
+    fn check_patience(&self, round: &Round, at: usize, person: PersonId) -> Result<(), Refusal> {
         let own = |seq: &&Seq| round.answers[*seq].person == person;
         if round.slots[at].said.iter().filter(own).count() >= MOST_SAID {
             let message = format!("this was answered {MOST_SAID} times; that is enough");
@@ -126,7 +131,7 @@ impl Performance<'_> {
         }
         // A person who was at work when the lead paused may finish.
         let at = self.place(person, &item)?;
-        self.check_patience(at, person)?;
+        self.check_patience(self.open_round()?, at, person)?;
         self.check_acceptance(at, &said, accept)?;
         let round = self.open_round()?;
         // The author of a returned answer was not looking at it all the time.
@@ -166,32 +171,41 @@ impl Performance<'_> {
         }
     }
 
-    /// An answer that stands in the open round.
-    pub(super) fn standing(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
+    /// An answer that stands in the open round, or waits for review in a closed one.
+    pub(super) fn standing(&self, answer: Seq) -> Result<Stands, Refusal> {
         let Some((round, given)) = self.state.answer(answer) else {
             return Err(Refusal::not_found("there is no such answer"));
         };
-        if !round.is_open() {
-            return Err(Refusal::conflict("round_closed", "the round of this answer is closed"));
+        if !round.is_open() && given.review != Review::Waiting {
+            return Err(round_closed());
         }
         match given.standing {
-            Standing::Stands => Ok(given.clone()),
+            Standing::Stands => {
+                let item = round.slots[given.slot].task.id.clone();
+                Ok(Stands { item, given: given.clone() })
+            }
             _ => Err(Refusal::conflict("not_standing", "this answer was taken back or replaced")),
         }
     }
 
-    /// An answer that stands, for its author.
-    fn own(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
+    /// An answer that stands in the open round, for its author.
+    fn own(&self, answer: Seq) -> Result<Stands, Refusal> {
         let person = self.person()?;
-        // Annotators must not learn about others' answers, not even whether they exist.
-        if self.state.answer(answer).is_none_or(|(_, given)| given.person != person) {
-            return Err(Refusal::not_found("there is no such answer"));
+        match self.state.answer(answer) {
+            Some((round, given)) if given.person == person => {
+                if round.is_open() {
+                    self.standing(answer)
+                } else {
+                    Err(round_closed())
+                }
+            }
+            // Annotators must not learn about others' answers, not even whether they exist.
+            _ => Err(Refusal::not_found("there is no such answer")),
         }
-        self.standing(answer)
     }
 
     /// An answer that stands, for its author or somebody who may judge it.
-    fn own_or_judged(&self, answer: Seq) -> Result<GivenAnswer, Refusal> {
+    fn own_or_judged(&self, answer: Seq) -> Result<Stands, Refusal> {
         let person = self.person()?;
         let own = self.state.answer(answer).is_some_and(|(_, given)| given.person == person);
         if own { self.own(answer) } else { self.judged(answer) }
@@ -200,8 +214,7 @@ impl Performance<'_> {
     pub(super) fn undo(&mut self, key: String, answer: Seq) -> Result<Done, Refusal> {
         let person = self.person()?;
         if self.known(&key, Meaning::Undo(answer))?.is_none() {
-            let given = self.own(answer)?;
-            let item = self.open_round()?.slots[given.slot].task.id.clone();
+            let Stands { item, .. } = self.own(answer)?;
             self.emit_keyed(EventKind::Undone { item: item.clone(), answer }, Some(key.into()));
             self.lease(item, person, self.terms.lease);
         }
@@ -213,9 +226,10 @@ impl Performance<'_> {
             let same = self.state.answer(seq).is_some_and(|(_, given)| *given.said == said);
             return if same { Ok(Done::Number(seq)) } else { Err(key_reused()) };
         }
-        let given = self.own_or_judged(answer)?;
-        self.check_patience(given.slot, given.person)?;
-        let item = self.open_round()?.slots[given.slot].task.id.clone();
+        let Stands { item, given } = self.own_or_judged(answer)?;
+        if let Some((round, _)) = self.state.answer(answer) {
+            self.check_patience(round, given.slot, given.person)?;
+        }
         let kind = EventKind::Answered {
             item,
             person: given.person,
@@ -233,8 +247,7 @@ impl Performance<'_> {
         note: String,
     ) -> Result<Done, Refusal> {
         if self.known(&key, Meaning::Return(answer))?.is_none() {
-            let given = self.judged(answer)?;
-            let item = self.open_round()?.slots[given.slot].task.id.clone();
+            let Stands { item, given } = self.judged(answer)?;
             // Do not reserve the task for a person who was removed.
             let stays = self.state.person(given.person).is_some();
             let until = if stays { self.now.wall + RETURNED_FOR } else { self.now.wall };
@@ -254,6 +267,10 @@ impl Performance<'_> {
         }
         Ok(Done::Nothing)
     }
+}
+
+fn round_closed() -> Refusal {
+    Refusal::conflict("round_closed", "the round of this answer is closed")
 }
 
 fn key_reused() -> Refusal {

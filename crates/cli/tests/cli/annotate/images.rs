@@ -240,7 +240,7 @@ fn people_caption_in_the_browser_and_the_run_goes_on() {
 
     lead.until_text("#fact-done", "10 of 10");
     lead.find("#close").click();
-    lead.until_text("#confirm-dialog", "Every task has an answer");
+    lead.until_text("#confirm-dialog", "Handed over: 10 answered items and 0 refused items.");
     lead.screenshot(&picture("lead-close"));
     lead.find("#confirm-yes").click();
     let rounds = || lab.path("run/rounds.jsonl").exists().then(|| lab.rounds("run").len());

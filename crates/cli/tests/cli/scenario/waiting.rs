@@ -123,11 +123,66 @@ fn answers_are_handed_over_once_or_twice() {
     assert!(!lab.path("run/answers.jsonl").exists(), "all or nothing");
     for _ in 0..2 {
         assert!(inbox.hand_over(1, &answers, &[]).unwrap());
-        assert_eq!(inbox.batch().unwrap().as_ref(), Some(&batch), "nobody has closed it");
+        assert!(inbox.batch().unwrap().is_none(), "the batch is closed");
     }
     lab.succeeds("run run --resume");
     assert!(inbox.batch().unwrap().is_none());
     assert!(inbox.hand_over(1, &answers, &[]).unwrap());
-    assert!(!inbox.hand_over(1, &stranger, &[]).unwrap(), "closed with other answers");
-    assert_eq!(lab.read("run/answers.jsonl").lines().count(), 5);
+    refused(1, &stranger, "nobody was asked about \"scene-000001\"");
+    let late = [answers[0].clone(), answer(&batch.tasks[1].id, "A late star.")];
+    for _ in 0..2 {
+        assert!(!inbox.hand_over(1, &late, &[]).unwrap(), "closed without one of them");
+        assert_eq!(lab.read("run/answers.jsonl").lines().count(), 6, "and kept, once");
+    }
+}
+
+#[test]
+fn items_of_a_batch_that_was_closed_early_stay_in_the_pool() {
+    let lab = lab();
+    // So many that the second round asks again.
+    let words = RUN.replace("--budget 5", "--budget 7");
+    lab.succeeds(&format!("{words} --rounds 3 --out run"));
+    let inbox = Inbox::open(&lab.path("run")).unwrap();
+    let batch = inbox.batch().unwrap().unwrap();
+    let answer = |at: usize, said: Said| {
+        let id = batch.tasks[at].id.clone();
+        Answer { id, said, annotator: Some("eve".into()), provenance: None }
+    };
+    let caption = |at: usize| answer(at, Said::Caption(format!("A star and {at} squares.")));
+    let some = [caption(0), caption(1), answer(2, Said::Skip("too dark".into()))];
+    assert!(inbox.hand_over(1, &some, &[]).unwrap());
+    let mut told = Vec::new();
+    inbox.wait(|answered| told.push(answered)).unwrap();
+    assert!(told.is_empty(), "nothing waits");
+    lab.succeeds("run run --resume");
+    let round = &lab.rounds("run")[1];
+    let counts = ["picked", "skipped", "unanswered"].map(|key| round["batch"][key].clone());
+    assert_eq!(counts, [json!(7), json!(1), json!(4)]);
+    let before = &lab.rounds("run")[0];
+    let grown = |key: &str| round[key].as_i64().unwrap() - before[key].as_i64().unwrap();
+    assert_eq!((grown("paired"), grown("pool")), (2, -3));
+
+    // They are picked again, and an answer that was reviewed meanwhile counts.
+    let second = inbox.batch().unwrap().unwrap();
+    let left = |at: &usize| second.tasks.iter().any(|task| task.id == batch.tasks[*at].id);
+    let again: Vec<usize> = (3..7).filter(left).collect();
+    assert!(!again.is_empty() && !(0..3).any(|at| left(&at)), "{again:?}");
+    let late = [&some[..], &[caption(again[0])]].concat();
+    assert!(!inbox.hand_over(1, &late, &[]).unwrap());
+    assert_eq!(inbox.answered(&second).unwrap(), 1);
+    assert!(inbox.hand_over(2, &[], &[]).unwrap());
+    lab.succeeds("run run --resume");
+    let last = &lab.rounds("run")[2];
+    assert_eq!(last["paired"].as_i64().unwrap() - round["paired"].as_i64().unwrap(), 1);
+    assert_eq!(last["batch"]["unanswered"], second.tasks.len() - 1);
+    // A batch without any answer ends as well.
+    assert!(inbox.hand_over(3, &[], &[]).unwrap());
+    lab.succeeds("run run --resume");
+    let (empty, last) = (&lab.rounds("run")[3], &lab.rounds("run")[2]);
+    assert_eq!((&empty["paired"], &empty["pool"]), (&last["paired"], &last["pool"]));
+    assert_eq!(empty["batch"]["unanswered"], empty["batch"]["picked"]);
+    // A second look comes to the same.
+    let whole = lab.results("run");
+    lab.succeeds("run run --resume");
+    lab.assert_same("run", &whole);
 }

@@ -5,6 +5,7 @@ use std::fs;
 use super::*;
 use crate::dataset::Item;
 use crate::dataset::sample::{dataset, item};
+use crate::queue::refused;
 use crate::{Matrix, npy};
 
 /// Encodes a text as its length; the text "odd" cannot be encoded.

@@ -94,11 +94,11 @@ fn whole(task: Whole, pool: Side) -> Result<Vec<Answer>, String> {
     Ok(answers)
 }
 
-/// The reason for a skip. Label Studio does not ask for one, but our own exports have it.
+/// The reason for a skip, or nothing: Label Studio does not ask for one, but our own exports have it.
 fn reason(regions: &[Region]) -> Result<String, String> {
     let skip = regions.iter().find(|region| region.from_name.as_deref() == Some(SKIP));
     let Some(value) = skip.and_then(|region| region.value.as_ref()) else {
-        return Ok("skipped in Label Studio".to_owned());
+        return Ok(String::new());
     };
     let mut said = Vec::new();
     texts(value, &mut said)?;

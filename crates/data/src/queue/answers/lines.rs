@@ -6,27 +6,36 @@ use super::{Place, accepted};
 use crate::dataset::without_place;
 use crate::lines::{Line, Lines};
 use crate::queue::Answer;
+use crate::queue::export::OpenTask;
 use crate::{Error, Side};
 
+/// Reads answers, and passes over the tasks of an export that have none.
 pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
-    read_by(path, |answer| accepted(answer, pool))
+    read_by(path, |line| match serde_json::from_str::<OpenTask<'_>>(line) {
+        Ok(task) if task.status.is_open() => Ok(None),
+        _ => accepted(parse(line)?, pool).map(Some),
+    })
 }
 
 /// Reads answers about items of both sides, as they are.
 pub(crate) fn read_lines(path: &Path) -> Result<Vec<Answer>, Error> {
-    let placed = read_by(path, |answer| answer.check().map(|()| answer))?;
+    let placed = read_by(path, |line| {
+        let answer = parse(line)?;
+        answer.check().map(|()| Some(answer))
+    })?;
     Ok(placed.into_iter().map(|(_, answer)| answer).collect())
 }
 
 fn read_by(
     path: &Path,
-    accept: impl Fn(Answer) -> Result<Answer, String>,
+    read: impl Fn(&str) -> Result<Option<Answer>, String>,
 ) -> Result<Vec<(Place, Answer)>, Error> {
     let (mut lines, mut answers) = (Lines::open(path)?, Vec::new());
     while let Some(Line { number, text }) = lines.next()? {
-        let answer = text.and_then(|text| accept(parse(&text)?));
         let place = Place::Line(number);
-        answers.push((place, answer.map_err(|what| place.error(path, what))?));
+        let answer = text.and_then(|text| read(&text));
+        let answer = answer.map_err(|what| place.error(path, what))?;
+        answers.extend(answer.map(|answer| (place, answer)));
     }
     Ok(answers)
 }

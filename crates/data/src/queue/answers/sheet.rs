@@ -8,12 +8,15 @@ use super::{Place, accepted, other_half};
 use crate::mapping::{self, Bytes};
 use crate::queue::sheet::{EXPORTED, PROVENANCE, unguarded};
 use crate::queue::shown::wanted;
-use crate::queue::{Answer, Provenance, Said};
+use crate::queue::{Answer, Outcome, Provenance, Said};
 use crate::rows::{Newlines, reason};
 use crate::{Error, Side};
 
 /// Cells of `skip` that mean "not skipped".
 const NOT_SKIPPED: [&str; 4] = ["", "0", "no", "false"];
+
+/// Values of `exported` in a row without an answer.
+const OPEN: [Outcome; 2] = [Outcome::Unanswered, Outcome::Unreviewed];
 
 pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
     mapping::read(path, |bytes| rows(path, bytes, pool))
@@ -105,7 +108,7 @@ impl Columns {
     /// The answer of a row, if there is one.
     fn answer(&self, record: &StringRecord, pool: Side) -> Result<Option<Answer>, String> {
         if let Some(exported) = self.exported {
-            return self.exported(record, exported, pool).map(Some);
+            return self.exported(record, exported, pool);
         }
         let cell = |column: usize| record.get(column).unwrap_or_default();
         let blank = |cell: &&str| cell.trim().is_empty();
@@ -128,15 +131,21 @@ impl Columns {
         accepted(Answer { id, said, annotator, provenance: None }, pool).map(Some)
     }
 
-    /// The answer of a row of our own export: `exported` names its cell, and every cell is guarded.
+    /// The answer of a row of our own export, if there is one: `exported` names its cell, or says why
+    /// there is none, and every cell is guarded.
     fn exported(
         &self,
         record: &StringRecord,
         exported: usize,
         pool: Side,
-    ) -> Result<Answer, String> {
+    ) -> Result<Option<Answer>, String> {
         let cell = |column: usize| unguarded(record.get(column).unwrap_or_default()).to_owned();
+        let is_open = |name: &str| {
+            let said = cell(self.said) + &self.skip.map(cell).unwrap_or_default();
+            OPEN.iter().any(|open| open.name() == name) && said.trim().is_empty()
+        };
         let said = match (record.get(exported).unwrap_or_default(), self.skip) {
+            (name, _) if is_open(name) => return Ok(None),
             (name, _) if name == wanted(pool) => other_half(pool, cell(self.said)),
             ("skip", Some(skip)) => Said::Skip(cell(skip)),
             (other, _) => {
@@ -146,6 +155,6 @@ impl Columns {
         };
         let annotator = self.annotator.map(cell).filter(|name| !name.is_empty());
         let provenance = Provenance::of_name(&self.provenance.map(cell).unwrap_or_default())?;
-        accepted(Answer { id: cell(self.id), said, annotator, provenance }, pool)
+        accepted(Answer { id: cell(self.id), said, annotator, provenance }, pool).map(Some)
     }
 }

@@ -196,7 +196,7 @@ fn exports_of_label_studio_are_read() {
     let expected = [
         caption("a", "A dog .", Some("3")),
         caption("a", "It runs .", Some("3")),
-        skip("a", "skipped in Label Studio", Some("e@example.org")),
+        skip("a", "", Some("e@example.org")),
         caption("12", "A cat .", None),
     ];
     assert_eq!(read("a.json", WHOLE, Side::Image).unwrap(), expected);
@@ -255,6 +255,20 @@ fn wrong_tasks_are_named() {
         let what = read("a.json", content, Side::Image).unwrap_err();
         assert!(what.contains(expected), "{what}");
     }
+}
+
+#[test]
+fn a_refusal_has_a_reason_and_stands_alone() {
+    let said = [
+        skip("none", "", None),
+        skip("dark", "too dark", Some("eve")),
+        skip("dark", "", Some("ann")),
+        skip("paired", "blurred", None),
+        caption("paired", "A dog .", Some("eve")),
+        caption("taken back", "A dog .", Some("eve")),
+        skip("taken back", "too dark", Some("eve")),
+    ];
+    assert_eq!(refused(said.to_vec()), ["dark", "taken back"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use crate::dataset::Dataset;
-use crate::queue::{Answer, Provenance, Said};
+use crate::queue::{Answer, Outcome, Provenance, Said};
 use crate::{Error, picture};
 
 /// An image and its item. Sizes are those of the file, if it is available.
@@ -38,13 +38,14 @@ struct Annotation<'a> {
     provenance: Option<Provenance>,
 }
 
-/// Writes the images that have an answer, and the answers. Skips and images outside the dataset are
-/// only counted. The number of an image is its item's line in the dataset, so it is the same in
+/// Writes the images that have an answer, and the answers. Skips, tasks without a finished answer and
+/// images outside the dataset are only counted. The number of an image is its item's line in the dataset, so it is the same in
 /// every export.
 pub(super) fn write(
     out: &mut dyn Write,
     path: &Path,
     answers: &[Answer],
+    outcomes: &[Outcome],
     dataset: &Dataset,
 ) -> Result<(), Error> {
     let named = answers.iter().flat_map(|answer| match &answer.said {
@@ -68,10 +69,13 @@ pub(super) fn write(
     let skipped = answers.iter().filter(|answer| image_of(answer).is_none()).count();
     let elsewhere = |answer: &&Answer| image_of(answer).is_some_and(|id| !numbers.contains_key(id));
     let elsewhere = answers.iter().filter(elsewhere).count();
+    let count = |one: Outcome| outcomes.iter().filter(|outcome| **outcome == one).count();
     let info = json!({
         "description": format!("captions of {}, collected with nextpair", dataset.manifest().name),
         "version": env!("CARGO_PKG_VERSION"),
         "skipped": skipped,
+        "unreviewed": count(Outcome::Unreviewed),
+        "unanswered": count(Outcome::Unanswered),
         "images_not_in_dataset": elsewhere,
     });
     let mut write = || {

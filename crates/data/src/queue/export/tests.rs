@@ -26,8 +26,13 @@ fn exported(
     pool: Side,
 ) -> Vec<u8> {
     let mut out = Vec::new();
-    export(&mut out, form, tasks, answers, data, pool).unwrap();
+    export(&mut out, form, &answered(tasks, answers), data, pool).unwrap();
     out
+}
+
+fn answered(tasks: &[Task], answers: &[Answer]) -> Answered {
+    let (tasks, answers) = (tasks.to_vec(), answers.to_vec());
+    Answered { tasks, answers, unreviewed: HashSet::new() }
 }
 
 #[test]
@@ -91,6 +96,50 @@ fn everything_comes_back() {
 }
 
 #[test]
+fn an_export_says_what_became_of_every_task_and_is_read_as_its_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let ids = ["a", "b", "c", "=d"];
+    let data = dataset(folder.path(), &ids.map(|id| item(id, None, &["x"])), |_| {});
+    let answers = [
+        answer("b", Said::Skip("dark".into()), Some("eve")),
+        answer("a", Said::Caption("A star .".into()), None),
+    ];
+    let tasks = ids.map(task);
+    let unreviewed = HashSet::from(["c".to_owned()]);
+    let all = Answered { unreviewed, ..answered(&tasks, &answers) };
+    let file = |form: ExportFormat| {
+        let path = folder.path().join(form.file_name());
+        let mut out = Vec::new();
+        export(&mut out, form, &all, &data, Side::Image).unwrap();
+        std::fs::write(&path, &out).unwrap();
+        (path, String::from_utf8(out).unwrap())
+    };
+    let (jsonl, lines) = file(ExportFormat::Jsonl);
+    let open: Vec<&str> = lines.lines().skip(2).collect();
+    let expected = [r#"{"id":"c","status":"unreviewed"}"#, r#"{"id":"=d","status":"unanswered"}"#];
+    assert_eq!(open, expected);
+    let (sheet, rows) = file(ExportFormat::Csv);
+    assert!(rows.ends_with("c,c,0.5,'=1+1,,,,unreviewed\n'=d,'=d,0.5,'=1+1,,,,unanswered\n"));
+    let (studio, tasks) = file(ExportFormat::LabelStudio);
+    let tasks: Value = serde_json::from_str(&tasks).unwrap();
+    let status = |at: usize| tasks[at]["data"]["status"].as_str().unwrap().to_owned();
+    assert_eq!([0, 1, 2, 3].map(status), ["answered", "refused", "unreviewed", "unanswered"]);
+    let (_, coco) = file(ExportFormat::Coco);
+    let info = serde_json::from_str::<Value>(&coco).unwrap()["info"].clone();
+    assert_eq!((&info["unreviewed"], &info["unanswered"]), (&json!(1), &json!(1)));
+    for path in [&jsonl, &sheet] {
+        assert_eq!(read_answers(path, Side::Image, &data).unwrap(), answers);
+    }
+    for path in [&jsonl, &sheet, &studio] {
+        assert_eq!(crate::queue::read_refused(path, Side::Image).unwrap(), ["b"]);
+    }
+    // What somebody typed into such a row would be lost.
+    std::fs::write(&sheet, rows.replace(",,,,unanswered", ",A dog .,,,unanswered")).unwrap();
+    let what = read_answers(&sheet, Side::Image, &data).unwrap_err().to_string();
+    assert!(what.contains("exported is \"unanswered\", not caption or skip"), "{what}");
+}
+
+#[test]
 fn no_cell_is_a_formula() {
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path(), &[item("=a", None, &[])], |_| {});
@@ -128,7 +177,8 @@ fn coco_has_images_and_captions() {
     let expected = json!({
         "info": {
             "description": "captions of sample, collected with nextpair",
-            "version": env!("CARGO_PKG_VERSION"), "skipped": 1, "images_not_in_dataset": 0,
+            "version": env!("CARGO_PKG_VERSION"), "skipped": 1, "unreviewed": 0, "unanswered": 0,
+            "images_not_in_dataset": 0,
         },
         "images": [
             { "id": 2, "file_name": "gone.jpg", "nextpair_id": "b" },
@@ -182,20 +232,23 @@ fn answers_that_do_not_fit_are_refused() {
             (answer("a", Said::Caption(" ".into()), None), "row 1: the caption is empty"),
         ] {
             let answers = [good.clone(), bad];
-            let failed = export(&mut Vec::new(), form, &[task("a")], &answers, &data, Side::Image);
+            let answered = answered(&[task("a")], &answers);
+            let failed = export(&mut Vec::new(), form, &answered, &data, Side::Image);
             let what = failed.unwrap_err().to_string();
             assert!(what.contains(expected) && what.starts_with(form.file_name()), "{what}");
         }
-        let failed = export(&mut Vec::new(), form, &[task("z")], &[], &data, Side::Image);
+        let unknown = answered(&[task("z")], &[]);
+        let failed = export(&mut Vec::new(), form, &unknown, &data, Side::Image);
         assert!(failed.unwrap_err().to_string().contains("has no item \"z\""));
-        let full =
-            export(&mut Full, form, &[task("a")], std::slice::from_ref(&good), &data, Side::Image);
+        let good = answered(&[task("a")], std::slice::from_ref(&good));
+        let full = export(&mut Full, form, &good, &data, Side::Image);
         assert!(matches!(full, Err(Error::Io { .. })), "{form}");
     }
     // Uploaded images are counted.
     let brought = [answer("a", Said::Image("upload:z.png".into()), None)];
     let mut file = Vec::new();
-    export(&mut file, ExportFormat::Coco, &[task("a")], &brought, &data, Side::Text).unwrap();
+    let brought = answered(&[task("a")], &brought);
+    export(&mut file, ExportFormat::Coco, &brought, &data, Side::Text).unwrap();
     let file: Value = serde_json::from_slice(&file).unwrap();
     assert_eq!(file["info"]["images_not_in_dataset"], 1);
     assert_eq!((&file["images"], &file["annotations"]), (&json!([]), &json!([])));

@@ -209,5 +209,6 @@ fn an_image_that_cannot_be_encoded_makes_no_pair() {
     };
     assert!(inbox.hand_over(1, &answers, &[]).unwrap());
     assert!(inbox.hand_over(1, &named("folder:good.bmp"), &[]).unwrap());
-    assert!(!inbox.hand_over(1, &named("upload:other.png"), &[]).unwrap());
+    let what = inbox.hand_over(1, &named("upload:other.png"), &[]).unwrap_err().to_string();
+    assert!(what.contains("other.png"), "{what}");
 }
