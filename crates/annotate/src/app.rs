@@ -275,9 +275,9 @@ impl App {
     /// Returns whether requests to this host are meant for us.
     pub(crate) fn answers_to(&self, host: &str) -> bool {
         let public = self.public_url.as_deref().and_then(|url| url.split("://").nth(1));
-        let public = public.map(|rest| without_port(rest.split('/').next().unwrap_or_default()));
-        answers_to(self.address.ip(), host)
-            || public.is_some_and(|public| public.eq_ignore_ascii_case(without_port(host)))
+        let public = public.and_then(|rest| without_port(rest.split('/').next()?));
+        let is_public = |name: &str| public.is_some_and(|public| public.eq_ignore_ascii_case(name));
+        answers_to(self.address.ip(), host) || without_port(host).is_some_and(is_public)
     }
 }
 
