@@ -5,7 +5,7 @@
 //! when it is stored. The writer's own state is ahead of the visible one by the current batch. If
 //! storing fails, the writer returns to the stored state.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub(crate) struct Writer {
     state: Arc<RwLock<State>>,
     /// The tick of the last write.
     stored: Arc<AtomicI64>,
+    /// Whether something could not be stored, and no event was stored since.
+    failing: Arc<AtomicBool>,
     stop: Arc<Notify>,
     work: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
@@ -72,6 +74,7 @@ impl Writer {
         }
         let (orders, incoming) = mpsc::channel(WAITING);
         let (stored, stop) = (Arc::new(AtomicI64::new(Millis::MIN)), Arc::new(Notify::new()));
+        let failing = Arc::new(AtomicBool::new(false));
         let ahead = state.clone();
         let state = Arc::new(RwLock::new(state));
         let write_loop = WriteLoop {
@@ -85,10 +88,12 @@ impl Writer {
             read: now.tick,
             company: false,
             stored: Arc::clone(&stored),
+            failing: Arc::clone(&failing),
             complaint: String::new(),
         };
         let work = tokio::spawn(write_loop.work(incoming, Arc::clone(&stop)));
-        Ok(Writer { orders, state, stored, stop, work: Arc::new(Mutex::new(Some(work))) })
+        let work = Arc::new(Mutex::new(Some(work)));
+        Ok(Writer { orders, state, stored, failing, stop, work })
     }
 
     /// Performs an act, and returns when it is stored.
@@ -115,12 +120,14 @@ impl Writer {
         self.orders.closed().await;
     }
 
-    /// Returns whether the database can be written to: tries it, unless a write has just succeeded.
+    /// Returns whether events can be stored: tries a write, unless one has just succeeded. After a
+    /// failure it tries to store an event, because a smaller write may succeed where answers do not.
     pub(crate) async fn works(&self, now: Moment) -> bool {
-        if self.stored.load(Ordering::Relaxed) > now.tick - LATELY {
+        let event = self.failing.load(Ordering::Relaxed);
+        if !event && self.stored.load(Ordering::Relaxed) > now.tick - LATELY {
             return !self.orders.is_closed();
         }
-        let probe = tokio::time::timeout(PROBE, self.act(None, Act::Probe, now));
+        let probe = tokio::time::timeout(PROBE, self.act(None, Act::Probe { event }, now));
         matches!(probe.await, Ok(Ok(_)))
     }
 
@@ -157,6 +164,7 @@ struct WriteLoop {
     /// Whether another process has just written something.
     company: bool,
     stored: Arc<AtomicI64>,
+    failing: Arc<AtomicBool>,
     /// The last failure logged, to log it only once.
     complaint: String,
 }
@@ -203,6 +211,7 @@ impl WriteLoop {
                 done
             }
             Err(error) => {
+                self.failing.store(true, Ordering::Relaxed);
                 self.complain(error.what());
                 let refusal = Refusal::unavailable("nothing can be stored now; try again");
                 orders.iter().map(|_| Err(refusal.clone())).collect()
@@ -234,6 +243,9 @@ impl WriteLoop {
                 self.head = head;
                 self.read = decided.unwrap_or(self.read);
                 self.company = !learned.is_empty();
+                if !record.events.is_empty() {
+                    self.failing.store(false, Ordering::Relaxed);
+                }
                 if !record.is_empty() {
                     self.stored.store((self.clock)().tick, Ordering::Relaxed);
                 }

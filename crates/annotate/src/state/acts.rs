@@ -181,8 +181,10 @@ pub(crate) enum Act {
     Overtaken {
         round: i64,
     },
-    /// Checks whether the database can be written to.
-    Probe,
+    /// Checks whether the database can be written to, or takes an event.
+    Probe {
+        event: bool,
+    },
     /// Loads the acts of other processes.
     Look,
 }
@@ -346,8 +348,12 @@ impl Performance<'_> {
                 Ok(Done::Nothing)
             }
             Act::Look => Ok(Done::Nothing),
-            Act::Probe => {
+            Act::Probe { event } => {
                 self.record.probe = true;
+                if event {
+                    // It changes nothing.
+                    self.emit(EventKind::Priced { price: self.state.price });
+                }
                 Ok(Done::Nothing)
             }
         }

@@ -203,6 +203,38 @@ fn health_is_that_something_can_be_stored() {
 }
 
 #[test]
+fn health_fails_with_answers_that_cannot_be_stored_although_smaller_writes_can() {
+    on_both(
+        |_| {},
+        async |world| {
+            let health = async || {
+                world.ask(&super::world::Shows::Nothing, "GET /health", None).await.status.as_u16()
+            };
+            let item = world.next("ann").await.unwrap();
+            assert_eq!(health().await, 200);
+            let fault =
+                if world.settings.database.starts_with("sqlite") { SQLITE[0] } else { POSTGRES[0] };
+            break_statement(&world, ("nextpair_events", "INSERT"), fault).await;
+            assert_eq!(health().await, 200, "nobody knows yet");
+            let refused = world.submit("ann", "key-full", &item, "A star .").await;
+            assert_eq!(refused.refusal(), (503, "unavailable".into()));
+            for _ in 0..2 {
+                assert_eq!(health().await, 503);
+                world.pass(2000);
+            }
+            mend(&world, "nextpair_events").await;
+            assert_eq!(health().await, 200, "it recovers without an answer");
+            world.submit("ann", "key-full", &item, "A star .").await.ok();
+            break_statement(&world, ("nextpair_events", "INSERT"), fault).await;
+            assert_eq!(world.submit("ann", "key-next", &item, "A moon .").await.status, 409);
+            assert_eq!(health().await, 200, "a refusal is no failure");
+            mend(&world, "nextpair_events").await;
+            assert_eq!(*world.again().await.app.state(), *world.app.state());
+        },
+    );
+}
+
+#[test]
 fn a_file_that_is_gone_takes_no_answers() {
     on_sqlite(
         Side::Image,
