@@ -100,7 +100,7 @@ fn damaged(what: String) -> StoreError {
 }
 
 impl Store {
-    /// Connects, and creates missing tables.
+    /// Connects, and creates the tables in a database that has none.
     pub(crate) async fn open(url: &str) -> Result<Self, Error> {
         install_default_drivers();
         let address = Address::of(url)?;
@@ -125,7 +125,7 @@ impl Store {
         Error::Database { database: self.connector.name.clone(), what: error.what().to_owned() }
     }
 
-    /// Reads a value, creating it the first time. It never changes.
+    /// Reads a value, creating it before the first event. It never changes.
     pub(crate) async fn meta(
         &self,
         name: &str,
@@ -137,6 +137,10 @@ impl Store {
             tables::begin(&mut connection, &self.connector).await?;
             let value = match tables::meta(&mut connection, name).await? {
                 Some(value) => value,
+                None if tables::head(&mut connection).await?.seq > 0 => {
+                    let fix = tables::FIX;
+                    return Err(damaged(format!("nextpair_meta has lost its {name}; {fix}")));
+                }
                 None => {
                     let value = new();
                     tables::set_meta(&mut connection, name, &value).await?;
@@ -180,8 +184,7 @@ pub(crate) fn fingerprint_of(tasks: &[Arc<Task>]) -> String {
     fingerprint_of_stored(&lines.expect("tasks have names for keys and finite numbers"))
 }
 
-/// The same of tasks as they are stored. An older version may have stored them in another form than
-/// this one would.
+/// The same of tasks as they are stored.
 fn fingerprint_of_stored(tasks: &[String]) -> String {
     fingerprint(format!("[{}]", tasks.join(",")).as_bytes())
 }

@@ -99,7 +99,7 @@ async fn take_turn(
     }
     let rows: Vec<Row> = record.events.iter().map(Row::of).collect::<Result<_, _>>()?;
     let seal = stored.seal.clone();
-    stored.seal = rows::insert_events(connection, "nextpair_events", &rows, seal).await?;
+    stored.seal = rows::insert_events(connection, &rows, seal).await?;
     stored.seq = rows.last().map_or(stored.seq, |row| row.seq);
     for (round, tasks) in &record.tasks {
         rows::insert_tasks(connection, *round, tasks).await?;

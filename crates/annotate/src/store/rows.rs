@@ -69,12 +69,11 @@ impl Row {
 /// Writes events, each sealed after the one before, and returns the last seal.
 pub(super) async fn insert_events(
     connection: &mut AnyConnection,
-    table: &str,
     rows: &[Row],
     mut seal: Seal,
 ) -> Result<Seal, sqlx::Error> {
     for rows in in_chunks(rows) {
-        let sql = insert(&format!("{table} ({COLUMNS})"), 9, rows.len());
+        let sql = insert(&format!("nextpair_events ({COLUMNS})"), 9, rows.len());
         let mut query = sqlx::query(AssertSqlSafe(sql));
         for row in rows {
             seal = seal.next(row);

@@ -1,38 +1,33 @@
-//! The tables: creation, checks, and upgrades from older versions.
+//! The tables: creation and checks.
 
-use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
+use sqlx::{AnyConnection, Row as _};
 
-use super::StoreError;
 use super::connector::Connector;
-use super::rows::{self, Row};
 use super::seal::Head;
+use super::{StoreError, damaged};
 
 /// The version of the tables.
 const VERSION: &str = "3";
-/// The version before there were events about teams: guidelines, suggestions, flags, review, gold.
-const WITHOUT_TEAMS: &str = "2";
-/// The version before events were sealed and drafts numbered.
-const UNSEALED: &str = "1";
-/// Events sealed at a time.
-const PAGE: i64 = 4096;
+/// What to do about a database whose rows are not what was written.
+pub(super) const FIX: &str = "put a copy of the database back, or start with another one";
+const TABLES: [&str; 4] = ["nextpair_meta", "nextpair_tasks", "nextpair_events", "nextpair_drafts"];
 
-const META: &str =
-    "CREATE TABLE IF NOT EXISTS nextpair_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)";
-const TASKS: &str = "CREATE TABLE IF NOT EXISTS nextpair_tasks (round BIGINT NOT NULL, \
+const META: &str = "CREATE TABLE nextpair_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)";
+const TASKS: &str = "CREATE TABLE nextpair_tasks (round BIGINT NOT NULL, \
                      at BIGINT NOT NULL, item TEXT NOT NULL, task TEXT NOT NULL, \
                      PRIMARY KEY (round, at))";
 /// No column has a default, so that a program of an older version cannot write to these tables.
-const EVENTS: &str = "(seq BIGINT PRIMARY KEY, at BIGINT NOT NULL, round BIGINT NOT NULL, \
+const EVENTS: &str = "CREATE TABLE nextpair_events (seq BIGINT PRIMARY KEY, at BIGINT NOT NULL, round BIGINT NOT NULL, \
                       what TEXT NOT NULL, person BIGINT NOT NULL, item TEXT NOT NULL, \
                       key TEXT NOT NULL, body TEXT NOT NULL, seal TEXT NOT NULL)";
-const DRAFTS: &str = "(person BIGINT NOT NULL, item TEXT NOT NULL, draft TEXT NOT NULL, \
+const DRAFTS: &str = "CREATE TABLE nextpair_drafts (person BIGINT NOT NULL, item TEXT NOT NULL, draft TEXT NOT NULL, \
                       version BIGINT NOT NULL, PRIMARY KEY (person, item))";
 const INDEXES: [&str; 2] = [
-    "CREATE INDEX IF NOT EXISTS nextpair_events_item ON nextpair_events (item) WHERE item <> ''",
-    "CREATE INDEX IF NOT EXISTS nextpair_drafts_version ON nextpair_drafts (version)",
+    "CREATE INDEX nextpair_events_item ON nextpair_events (item) WHERE item <> ''",
+    "CREATE INDEX nextpair_drafts_version ON nextpair_drafts (version)",
 ];
 
-/// Checks every page of the file and creates missing tables of our version, in one transaction.
+/// Checks every page of the file, and creates or checks the tables, in one transaction.
 pub(super) async fn prepare(
     connection: &mut AnyConnection,
     connector: &Connector,
@@ -78,101 +73,50 @@ pub(super) async fn execute(
     sqlx::query(statement).execute(connection).await.map(drop)
 }
 
+/// Creates the tables in a database that has none, or checks that these are of our version. They are
+/// created in one transaction, so a database that has some of them without a version has lost its rows.
 async fn make(connection: &mut AnyConnection, connector: &Connector) -> Result<(), StoreError> {
-    execute(connection, META).await?;
-    let version = meta(connection, "version").await?;
-    match version.as_deref() {
-        None => forget_unfinished(connection).await?,
-        Some(UNSEALED) => return seal(connection, connector).await,
-        // The tables are the same. Programs that do not know the new events must not read them.
-        Some(WITHOUT_TEAMS) => set_meta(connection, "version", VERSION).await?,
-        Some(VERSION) => {}
-        Some(other) => {
-            return Err(StoreError::Damaged(format!(
-                "its tables are of version {other}; this program knows {VERSION}: use the newer \
-                 program"
-            )));
+    let mut found = Vec::new();
+    for table in TABLES {
+        if exists(connection, connector, table).await? {
+            found.push(table);
         }
     }
-    execute(connection, TASKS).await?;
-    create(connection, "nextpair_events", EVENTS).await?;
-    create(connection, "nextpair_drafts", DRAFTS).await?;
-    for index in INDEXES {
-        execute(connection, index).await?;
+    if found.is_empty() {
+        return create(connection).await.map_err(StoreError::from);
     }
-    if version.is_none() {
-        set_meta(connection, "head", &Head::default().text()).await?;
-        set_meta(connection, "version", VERSION).await?;
+    if let Some(missing) = TABLES.iter().find(|table| !found.contains(table)) {
+        return Err(damaged(format!("the table {missing} is missing; {FIX}")));
     }
-    Ok(())
+    match meta(connection, "version").await?.as_deref() {
+        Some(VERSION) => Ok(()),
+        None => Err(damaged(format!("nextpair_meta has lost its version; {FIX}"))),
+        Some(other) => Err(StoreError::Damaged(format!(
+            "its tables are of version {other:?}; this program knows {VERSION:?}: use the program \
+             that made it, or another database"
+        ))),
+    }
 }
 
-async fn create(
+async fn exists(
     connection: &mut AnyConnection,
-    name: &str,
-    columns: &str,
-) -> Result<(), sqlx::Error> {
-    let sql = format!("CREATE TABLE IF NOT EXISTS {name} {columns}");
-    sqlx::query(AssertSqlSafe(sql)).execute(connection).await.map(drop)
+    connector: &Connector,
+    table: &str,
+) -> Result<bool, sqlx::Error> {
+    let sql = match connector.sqlite {
+        true => "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1",
+        false => "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1",
+    };
+    let row = sqlx::query(sql).bind(table).fetch_optional(connection).await?;
+    Ok(row.is_some())
 }
 
-/// Removes tables that a killed process of the first version left: they have neither a version nor
-/// rows.
-async fn forget_unfinished(connection: &mut AnyConnection) -> Result<(), StoreError> {
-    for (table, columns) in [("nextpair_events", EVENTS), ("nextpair_drafts", DRAFTS)] {
-        create(connection, table, columns).await?;
-        let any = format!("SELECT 1 FROM {table} LIMIT 1");
-        let any = sqlx::query(AssertSqlSafe(any)).fetch_optional(&mut *connection).await?;
-        if any.is_some() {
-            let what = format!("{table} has rows, but nextpair_meta has no version");
-            return Err(StoreError::Damaged(what));
-        }
-        let drop_it = format!("DROP TABLE {table}");
-        sqlx::query(AssertSqlSafe(drop_it)).execute(&mut *connection).await?;
-    }
-    Ok(())
-}
-
-/// Upgrades tables of the first version.
-async fn seal(connection: &mut AnyConnection, connector: &Connector) -> Result<(), StoreError> {
-    if !connector.sqlite {
-        // The first version takes no turns: its late writes must be seen here, or must fail.
-        let lock = "LOCK TABLE nextpair_events, nextpair_drafts, nextpair_tasks \
-                    IN ACCESS EXCLUSIVE MODE";
-        execute(connection, lock).await?;
-    }
-    create(connection, "nextpair_events_2", EVENTS).await?;
-    let mut head = Head { drafts: 1, ..Head::default() };
-    loop {
-        let sql = "SELECT seq, at, round, person, what, item, key, body FROM nextpair_events \
-                   WHERE seq > $1 ORDER BY seq LIMIT $2";
-        let page = sqlx::query(sql).bind(head.seq).bind(PAGE).fetch_all(&mut *connection).await?;
-        let page: Vec<Row> = page.iter().map(Row::read).collect::<Result<_, _>>()?;
-        let Some(last) = page.last() else { break };
-        if let Some((expected, _)) = (head.seq + 1..).zip(&page).find(|(seq, row)| *seq != row.seq)
-        {
-            return Err(StoreError::Damaged(format!("event {expected} is missing")));
-        }
-        head.seq = last.seq;
-        let seal = head.seal.clone();
-        head.seal = rows::insert_events(connection, "nextpair_events_2", &page, seal).await?;
-    }
-    create(connection, "nextpair_drafts_2", DRAFTS).await?;
-    for statement in [
-        "INSERT INTO nextpair_drafts_2 SELECT person, item, draft, 1 FROM nextpair_drafts",
-        "DROP TABLE nextpair_drafts",
-        "DROP TABLE nextpair_events",
-        "ALTER TABLE nextpair_drafts_2 RENAME TO nextpair_drafts",
-        "ALTER TABLE nextpair_events_2 RENAME TO nextpair_events",
-    ]
-    .into_iter()
-    .chain(INDEXES)
-    {
+async fn create(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
+    for statement in [META, TASKS, EVENTS, DRAFTS].into_iter().chain(INDEXES) {
         execute(connection, statement).await?;
     }
-    set_meta(connection, "head", &head.text()).await?;
-    set_meta(connection, "version", VERSION).await?;
-    Ok(())
+    set_meta(connection, "head", &Head::default().text()).await?;
+    set_meta(connection, "version", VERSION).await
 }
 
 /// Reads a value by name.
@@ -199,6 +143,6 @@ pub(super) async fn set_meta(
 /// The end of the history.
 pub(super) async fn head(connection: &mut AnyConnection) -> Result<Head, StoreError> {
     let text = meta(connection, "head").await?.unwrap_or_default();
-    let unreadable = || StoreError::Damaged(format!("its head {text:?} is not one"));
+    let unreadable = || damaged(format!("its head {text:?} is not one; {FIX}"));
     Head::of_text(&text).ok_or_else(unreadable)
 }

@@ -1,7 +1,6 @@
-//! Edits of the database are detected, and databases of older versions open.
+//! Edits of the database are detected.
 
 use nextpair_data::Side;
-use nextpair_data::queue::Task;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection, Row};
 
 use super::faults::execute;
@@ -77,152 +76,64 @@ fn a_history_that_was_cut_below_a_running_app_stops_it() {
     );
 }
 
-/// The tables of the first version.
-const FIRST: [&str; 5] = [
-    "CREATE TABLE nextpair_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE nextpair_tasks (round BIGINT NOT NULL, at BIGINT NOT NULL, item TEXT NOT NULL, \
-     task TEXT NOT NULL, PRIMARY KEY (round, at))",
-    "CREATE TABLE nextpair_events (seq BIGINT PRIMARY KEY, at BIGINT NOT NULL, round BIGINT NOT \
-     NULL, what TEXT NOT NULL, person BIGINT NOT NULL, item TEXT NOT NULL, key TEXT NOT NULL, \
-     body TEXT NOT NULL)",
-    "CREATE INDEX nextpair_events_item ON nextpair_events (item) WHERE item <> ''",
-    "CREATE TABLE nextpair_drafts (person BIGINT NOT NULL, item TEXT NOT NULL, draft TEXT NOT \
-     NULL, PRIMARY KEY (person, item))",
-];
-
-/// Converts everything back to tables of the first version.
-async fn as_first_version(world: &World) {
-    for table in ["meta", "tasks", "events", "drafts"] {
-        execute(world, &format!("ALTER TABLE nextpair_{table} RENAME TO old_{table}")).await;
-    }
-    for index in ["nextpair_events_item", "nextpair_drafts_version"] {
-        execute(world, &format!("DROP INDEX {index}")).await;
-    }
-    for statement in FIRST {
-        execute(world, statement).await;
-    }
-    for (table, columns) in [
-        ("meta", "name, value"),
-        ("tasks", "round, at, item, task"),
-        ("events", "seq, at, round, what, person, item, key, body"),
-        ("drafts", "person, item, draft"),
+#[test]
+fn a_database_that_was_emptied_or_whose_version_was_edited_is_refused() {
+    for (edit, expected) in [
+        ("DELETE FROM nextpair_meta", "nextpair_meta has lost its version"),
+        ("DELETE FROM nextpair_meta WHERE name = 'version'", "has lost its version"),
+        ("DELETE FROM nextpair_meta WHERE name = 'key'", "nextpair_meta has lost its key"),
+        ("DELETE FROM nextpair_meta WHERE name = 'pool'", "nextpair_meta has lost its pool"),
+        ("DELETE FROM nextpair_meta WHERE name = 'head'", "its head \"\" is not one"),
+        ("DROP TABLE nextpair_meta", "the table nextpair_meta is missing"),
+        ("DROP TABLE nextpair_events", "the table nextpair_events is missing"),
+        (
+            "DELETE FROM nextpair_meta; DELETE FROM nextpair_tasks; DELETE FROM nextpair_events; \
+             DELETE FROM nextpair_drafts",
+            "nextpair_meta has lost its version",
+        ),
+        ("UPDATE nextpair_meta SET value = '1' WHERE name = 'version'", "of version \"1\""),
+        ("UPDATE nextpair_meta SET value = '2' WHERE name = 'version'", "of version \"2\""),
+        ("UPDATE nextpair_meta SET value = '4' WHERE name = 'version'", "of version \"4\""),
+        ("UPDATE nextpair_meta SET value = '' WHERE name = 'version'", "of version \"\""),
+        ("UPDATE nextpair_meta SET value = '3 ' WHERE name = 'version'", "of version \"3 \""),
     ] {
-        let only = if table == "drafts" { "WHERE draft <> ''" } else { "" };
-        let fill = format!(
-            "INSERT INTO nextpair_{table} ({columns}) SELECT {columns} FROM old_{table} {only}"
+        on_both(
+            |_| {},
+            async |world| {
+                world.caption("ann", "A star .").await;
+                execute(&world, edit).await;
+                let wrong = world.open_again(Side::Image).await.map(drop).unwrap_err().to_string();
+                let fixes = ["put a copy of the database back", "use the program that made it"];
+                let says_fix = fixes.iter().any(|fix| wrong.contains(fix));
+                assert!(wrong.contains(expected) && says_fix, "{edit}: {wrong}");
+                let name = if world.settings.database.starts_with("sqlite") {
+                    "annotate ?.db"
+                } else {
+                    "nextpair_"
+                };
+                assert!(wrong.contains(name), "it names the database: {wrong}");
+                let again = world.open_again(Side::Image).await.map(drop);
+                assert!(again.is_err(), "{edit}: a second start is refused as well");
+            },
         );
-        execute(world, &fill).await;
     }
-    execute(world, "DELETE FROM nextpair_meta WHERE name = 'head'").await;
-    execute(world, "UPDATE nextpair_meta SET value = '1' WHERE name = 'version'").await;
 }
 
 #[test]
-fn a_database_of_the_first_version_opens() {
+fn a_start_that_was_killed_after_the_tables_were_made_goes_on() {
     on_both(
         |_| {},
         async |world| {
-            world.caption("ann", "A star .").await;
-            let item = world.next("ben").await.unwrap();
-            let draft = serde_json::json!({ "item": item, "draft": { "captions": ["A m"], "image": null } });
-            world.ask(&world.as_("ben"), "PUT /api/drafts", Some(draft)).await.ok();
-            as_first_version(&world).await;
-            let again = world.again().await;
-            assert_eq!(*again.app.state(), *world.app.state());
-            again.submit("ben", "key-newer", &item, "A moon .").await.ok();
-            assert_eq!(world.again().await.export().await.len(), 2);
-            // A running program of the first version cannot write any more.
-            let mut old = super::faults::connect(&world).await;
-            let insert = "INSERT INTO nextpair_events (seq, at, round, what, person, item, key, body) \
-                      VALUES (99, 1, 1, 'paused', 1, '', '', '{\"what\":\"paused\"}')";
-            assert!(sqlx::query(insert).execute(&mut old).await.is_err());
-            old.close().await.unwrap();
-            // An edit of older rows is detected as well.
-            execute(&world, "UPDATE nextpair_events SET person = 2 WHERE seq = 1").await;
-            let wrong = world.open_again(Side::Image).await.map(drop).unwrap_err().to_string();
-            assert!(wrong.contains("event 1 was changed"), "{wrong}");
-        },
-    );
-}
-
-/// Older versions left out what a pick did not have; the picks of the source have more today.
-#[test]
-fn tasks_that_an_older_version_stored_are_known() {
-    on_both(
-        |_| {},
-        async |world| {
-            world.caption("ann", "A star .").await;
-            as_first_version(&world).await;
-            let (batch, print) = {
-                let state = world.app.state();
-                let round = state.round().unwrap();
-                (round.batch(), round.fingerprint.clone())
-            };
-            let older = |task: &Task| {
-                let (rank, id, score) = (task.rank, &task.id, task.score);
-                serde_json::json!({ "rank": rank, "id": id, "score": score }).to_string()
-            };
-            let older: Vec<String> = batch.tasks.iter().map(older).collect();
-            for (at, task) in older.iter().enumerate() {
-                let sql = format!("UPDATE nextpair_tasks SET task = '{task}' WHERE at = {at}");
-                execute(&world, &sql).await;
-            }
-            let now = nextpair_data::fingerprint(format!("[{}]", older.join(",")).as_bytes());
-            let sql =
-                format!("UPDATE nextpair_events SET body = replace(body, '{print}', '{now}')");
-            execute(&world, &sql).await;
-            let again = world.again().await;
-            again.look().await;
-            again.caption("ann", "A moon .").await;
-            assert_eq!(again.export().await.len(), 2);
-        },
-    );
-}
-
-#[test]
-fn tables_that_a_kill_left_unfinished_are_finished() {
-    on_both(
-        |_| {},
-        async |world| {
-            for table in ["meta", "tasks", "events", "drafts"] {
-                execute(&world, &format!("DROP TABLE nextpair_{table}")).await;
-            }
-            for statement in &FIRST[..4] {
-                execute(&world, statement).await;
+            for sql in [
+                "DELETE FROM nextpair_events",
+                "DELETE FROM nextpair_tasks",
+                "DELETE FROM nextpair_meta WHERE name IN ('key', 'pool')",
+                "UPDATE nextpair_meta SET value = '0 0 ' WHERE name = 'head'",
+            ] {
+                execute(&world, sql).await;
             }
             let again = world.open_again(Side::Image).await.unwrap();
             assert!(again.state().named("lead").is_some());
-        },
-    );
-}
-
-#[test]
-fn a_database_of_the_second_version_opens() {
-    on_both(
-        |_| {},
-        async |world| {
-            world.caption("ann", "A star .").await;
-            execute(&world, "UPDATE nextpair_meta SET value = '2' WHERE name = 'version'").await;
-            let again = world.again().await;
-            assert_eq!(*again.app.state(), *world.app.state());
-            // Programs that do not know its new events refuse it from now on.
-            let mut connection: AnyConnection = super::faults::connect(&world).await;
-            let sql = "SELECT value FROM nextpair_meta WHERE name = 'version'";
-            let row = sqlx::query(sql).fetch_one(&mut connection).await.unwrap();
-            assert_eq!(row.get::<String, _>(0), "3");
-            connection.close().await.unwrap();
-        },
-    );
-}
-
-#[test]
-fn a_newer_database_is_refused() {
-    on_both(
-        |_| {},
-        async |world| {
-            execute(&world, "UPDATE nextpair_meta SET value = '4' WHERE name = 'version'").await;
-            let wrong = world.open_again(Side::Image).await.map(drop).unwrap_err().to_string();
-            assert!(wrong.contains("version 4") && wrong.contains("newer program"), "{wrong}");
         },
     );
 }
