@@ -38,11 +38,10 @@ use live::Live;
 /// Time limit after a shutdown for answering requests in progress.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Allow what the page has in itself, and questions to this server. What people wrote is never markup in it.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
-                      connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
+/// Allow nothing. The page has a policy of its own, which lets in what it consists of.
+const POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
 
-/// Headers of every response.
+/// Headers of every response, unless it has its own.
 const HEADERS: [(HeaderName, &str); 4] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -122,7 +121,7 @@ async fn finish(State(address): State<SocketAddr>, request: Request, next: Next)
         (StatusCode::FORBIDDEN, "this service does not answer to this name\n").into_response()
     };
     for (name, value) in HEADERS {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
 }
@@ -132,7 +131,10 @@ async fn page(State(live): State<Arc<Live>>) -> Response {
     // Begins to make the first one.
     let looked = live.look().await;
     match (live.page().await, looked) {
-        (Some(page), _) => Html(page.html.clone()).into_response(),
+        (Some(page), _) => {
+            let policy = [(header::CONTENT_SECURITY_POLICY, page.policy.clone())];
+            (policy, Html(page.html.clone())).into_response()
+        }
         (None, Err(what)) => (StatusCode::INTERNAL_SERVER_ERROR, what + "\n").into_response(),
         (None, Ok(_)) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }

@@ -5,8 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use image::RgbImage;
 use image::codecs::jpeg::JpegEncoder;
 use nextpair_data::dataset::Item;
+use sha2::{Digest, Sha256};
 
 use super::card::Thumbnail;
+
+/// The beginning of the element that states the policy of a page.
+const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"";
 
 /// The style of all pages, for light and dark mode.
 const STYLE: &str = "
@@ -33,18 +37,36 @@ pub fn page(title: &str, style: &str, body: &str) -> String {
     document(title, style, &format!("<h1>{}</h1>\n{body}", escaped(title)), "")
 }
 
-/// Returns a page whose body has a heading of its own. The script is put in as it is.
+/// Returns a page whose body has a heading of its own. The script is put in as it is. The page states a
+/// content security policy that lets its own style and script in by their hashes, and no other.
 pub(crate) fn document(title: &str, style: &str, body: &str, script: &str) -> String {
-    let title = escaped(title);
+    let (title, style) = (escaped(title), format!("{STYLE}{style}"));
+    let policy = format!(
+        "{POLICY}default-src 'none'; script-src {}; style-src {}; img-src data:; connect-src 'self'; \
+         form-action 'none'; base-uri 'none'",
+        hash(script),
+        hash(&style)
+    );
     let script = match script {
         "" => String::new(),
         script => format!("<script>{script}</script>\n"),
     };
     format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">{policy}\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <link rel=\"icon\" href=\"data:,\"><title>{title}</title><style>{STYLE}{style}</style></head><body>\n{body}{script}</body></html>\n"
+         <link rel=\"icon\" href=\"data:,\"><title>{title}</title><style>{style}</style></head><body>\n{body}{script}</body></html>\n"
     )
+}
+
+/// Returns the content security policy that a page states, for whoever serves it.
+pub fn policy(page: &str) -> Option<&str> {
+    let (_, policy) = page.split_once(POLICY)?;
+    policy.split('"').next()
+}
+
+/// Names an inline script or style in a policy.
+fn hash(text: &str) -> String {
+    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }
 
 /// Returns a thumbnail in a frame, or the reason why there is none.

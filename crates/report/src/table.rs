@@ -10,6 +10,7 @@ use super::page::escaped;
 use nextpair_scenario::numbers::{grouped, signed};
 use nextpair_scenario::{Estimate, Evidence};
 
+use crate::bars::bar;
 use crate::words::{counted, duration, memory, typographic};
 
 pub(super) use compared::{SavedAt, differences, saved};
@@ -183,10 +184,7 @@ pub(super) fn time(evidence: &Evidence) -> String {
             &phase.name,
             &[
                 format!("<data value=\"{}\">{}</data>", phase.seconds, duration(phase.seconds)),
-                format!(
-                    "{0:.1} % <div class=\"bar\"><i style=\"width:{0:.1}%\"></i></div>",
-                    phase.share
-                ),
+                format!("{:.1} % {}", phase.share, bar(phase.share, None)),
                 phase.memory.map_or("–".to_owned(), memory),
             ],
         );

@@ -84,6 +84,13 @@ fn a_report_has_everything_and_needs_nothing() {
     for outside in ["http:", "https:", "<script src", "@import", "url(", "import "] {
         assert!(!text.contains(outside), "{outside}");
     }
+    // Browsers let in its own style and script by their hashes, and nothing that was put into it.
+    let policy = crate::page::policy(&page).unwrap();
+    assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
+    assert!(
+        !policy.contains("unsafe") && !page.contains(" style=\"") && !page.contains(" onclick")
+    );
+    assert_eq!((page.matches("<style").count(), policy.matches("'sha256-").count()), (1, 2));
     // What people wrote is neither markup nor script.
     assert!(!page.contains("<script>alert") && page.matches("<script>").count() == 1);
     assert!(page.contains("scenes &lt;b&gt;&amp; more&lt;/b&gt;"));

@@ -33,8 +33,18 @@ pub(super) struct Page {
     version: u64,
     of: Stamp,
     pub(super) html: Bytes,
+    /// What its browser lets in.
+    pub(super) policy: String,
     /// Why there is no newer one.
     failed: Option<String>,
+}
+
+impl Page {
+    fn new(version: u64, of: Stamp, html: String, failed: Option<String>) -> Self {
+        let policy = nextpair_report::page::policy(&html).unwrap_or("default-src 'none'");
+        let policy = format!("{policy}; frame-ancestors 'none'");
+        Page { version, of, html: html.into(), policy, failed }
+    }
 }
 
 /// Whether a page is being made, and until when not to begin with one.
@@ -135,14 +145,14 @@ impl Live {
         let last = self.made.borrow().clone();
         let version = last.as_ref().map_or(1, |page| page.version + 1);
         match (self.report.page(study, version), last) {
-            (Ok(html), _) => Page { version, of, html: html.into(), failed: None },
+            (Ok(html), _) => Page::new(version, of, html, None),
             (Err(error), Some(last)) => {
                 Page { of, failed: Some(error.to_string()), ..(*last).clone() }
             }
             (Err(error), None) => {
                 let what = format!("The report could not be made: {error}");
                 let html = nextpair_report::page::page("nextpair", "", &paragraph(&what));
-                Page { version, of, html: html.into(), failed: Some(error.to_string()) }
+                Page::new(version, of, html, Some(error.to_string()))
             }
         }
     }
