@@ -12,6 +12,7 @@ mod dependencies;
 mod emulator;
 mod fuzz;
 mod gpu;
+mod networks;
 mod package;
 mod platforms;
 mod python;
@@ -26,7 +27,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail, ensure};
 
 const USAGE: &str =
-    "cargo xtask test [STEP]       format, clippy, all tests, emulated GPU, Python, faults, API, documentation, book
+    "cargo xtask test [STEP]       format, clippy, all tests, random networks, emulated GPU, Python, faults, API,
+                              documentation, book
 cargo xtask emulate PROGRAM [ARGUMENT...]
                               run a program that finds a GPU, which is emulated
 cargo xtask test gpu [ORACLE] what a machine with a GPU must pass; ORACLE is a folder of reference vectors
@@ -43,7 +45,8 @@ cargo xtask soak [JOB] [KILLS]
                               kill long work at random moments and compare how it ends;
                               annotate: people answer meanwhile, disks fill up, clocks jump;
                               disk: every call to the disk below the app fails once;
-                              verdicts: a thousand experiments whose truth is known
+                              verdicts: a thousand experiments whose truth is known;
+                              networks: 500 random encoders, compared with ONNX Runtime
 cargo xtask platforms [PLATFORM] [PACKAGE...]
                               compile for aarch64, windows and macos, and run what an emulator runs
 cargo xtask fuzz [SECONDS]    fuzz the readers, a minute in all unless told otherwise";

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use nextpair_engine::Draws;
 
 use crate::bench::build_nextpair;
-use crate::{cargo, succeed};
+use crate::{cargo, networks, succeed};
 
 pub(crate) use annotate::{run as run_annotate, run_disk};
 
@@ -23,6 +23,8 @@ const ANNOTATE: &str = "annotate";
 const DISK: &str = "disk";
 /// The job that simulates a thousand experiments whose truth is known, and counts wrong verdicts.
 const VERDICTS: &str = "verdicts";
+/// The job that compares random networks with ONNX Runtime.
+const NETWORKS: &str = "networks";
 const FOLDER: &str = "target/soak";
 const PREPROCESS: &str = "size = 8\nresize = \"squash\"\nscale = 1\nmean = [127, 127, 127]\n\
                           std = [128, 128, 128]\n";
@@ -92,6 +94,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let test =
             ["test", "--release", "-p", "nextpair-scenario", "--lib", "in_a_thousand_worlds"];
         return succeed(cargo(&test).args(["--", "--ignored", "--nocapture"]));
+    }
+    if chosen.is_some_and(|job| job == NETWORKS) {
+        return networks::run(kills.unwrap_or(500));
     }
     let binary = build_nextpair()?.canonicalize()?;
     let folder = Path::new(FOLDER);
@@ -166,11 +171,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     ];
     let wanted = |job: &&Job| chosen.is_none_or(|name| name == job.name);
     let names: Vec<&str> =
-        jobs.iter().map(|job| job.name).chain([ANNOTATE, DISK, VERDICTS]).collect();
+        jobs.iter().map(|job| job.name).chain([ANNOTATE, DISK, VERDICTS, NETWORKS]).collect();
     ensure!(jobs.iter().any(|job| wanted(&job)), "no such job; there are {}", names.join(", "));
     let each = |job: &Job| soak(&binary, job, kills.unwrap_or(job.kills));
     jobs.iter().filter(wanted).try_for_each(each)?;
-    if chosen.is_none() { annotate(kills) } else { Ok(()) }
+    if chosen.is_some() {
+        return Ok(());
+    }
+    annotate(kills)?;
+    networks::run(500)
 }
 
 impl Job {

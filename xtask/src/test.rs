@@ -7,18 +7,19 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::servers::{self, Postgres};
-use crate::{axe, book, cargo, emulator, gpu, package, schemathesis, soak, succeed};
+use crate::{axe, book, cargo, emulator, gpu, networks, package, schemathesis, soak, succeed};
 
 /// The work of a step.
 type Work = fn() -> Result<()>;
 
 /// The steps in order. All use one profile, so that nothing is compiled twice.
-const STEPS: [(&str, Work); 11] = [
+const STEPS: [(&str, Work); 12] = [
     ("servers", servers::ensure_installed),
     ("format", || succeed(&mut cargo(&["fmt", "--all", "--check"]))),
     ("clippy", clippy),
     ("tests", tests),
     ("without", without),
+    ("networks", || networks::run(60)),
     ("emulated", emulator::test),
     ("python", package::test),
     ("faults", || soak::run_annotate(4, 2).and_then(|()| soak::run_disk(Some(12)))),
@@ -80,7 +81,7 @@ fn without() -> Result<()> {
 
 /// The programs that test some packages, by the names of their folders, and these folders. They are those that the
 /// step `tests` has built: a command for these packages alone would compile what they share again, with fewer features.
-fn programs(packages: &[&str]) -> Result<Vec<(PathBuf, PathBuf)>> {
+pub(crate) fn programs(packages: &[&str]) -> Result<Vec<(PathBuf, PathBuf)>> {
     let mut build = cargo(&["test", "--release", "--workspace", "--locked", "--no-run"]);
     let output = build.arg("--message-format=json").stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "{build:?} ended with {}", output.status);

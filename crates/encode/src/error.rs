@@ -73,6 +73,29 @@ pub enum Error {
         /// The accepted shapes, and how to get one.
         expected: String,
     },
+    /// A node of a model that is not held to ONNX Runtime: it might compute something else.
+    #[error(
+        "{}: the {operator} that makes '{output}' {what}; export the model without it",
+        path.display()
+    )]
+    Operator {
+        /// The model.
+        path: PathBuf,
+        /// The operator's name.
+        operator: String,
+        /// The value that the node makes.
+        output: String,
+        /// The operator, attribute or version that is not covered.
+        what: String,
+    },
+    /// A model that asks for more memory than any encoder needs.
+    #[error("{}: {what}", path.display())]
+    Memory {
+        /// The model.
+        path: PathBuf,
+        /// The value that is too large, or whose size is not known before the run.
+        what: String,
+    },
     /// The runtime takes too long, and cannot be interrupted.
     #[error("{}: {what} takes more than {seconds} s", path.display())]
     Slow {

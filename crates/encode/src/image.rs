@@ -62,7 +62,7 @@ impl ImageEncoder {
         let graph = Graph::open(path)?;
         check_input(path, &graph.inputs(), &preprocess)?;
         let output = choose(path, &graph.outputs(), pooling, output)?;
-        let model = graph.compile(&output, limit)?;
+        let model = graph.compile(&output, Some(&[preprocess.shape().to_vec()]), limit)?;
         let mut encoder = ImageEncoder { model, preprocess, pooling, locals: 0, dim: 0 };
         let blank = Picture { width: 1, height: 1, pixels: vec![127; 3] };
         let prepared = encoder.preprocess.prepare(&blank)?;

@@ -1,8 +1,9 @@
 //! ONNX graphs, run by `rten` one input at a time on one thread.
 //!
-//! The runtime executes any graph for as long as it takes. Operations that no encoder needs are
-//! refused beforehand ([`limits`], [`wire`]), and the runtime works on threads that can be
-//! abandoned ([`within`]).
+//! The runtime executes any graph for as long as it takes. Graphs that no encoder needs are refused
+//! beforehand ([`limits`], [`wire`], [`sizes`]), and the runtime works on threads that can be abandoned
+//! ([`within`]). So are operators that were never compared with ONNX Runtime ([`operators`]); what the
+//! runtime computes otherwise than the standard says is rewritten ([`normalise`]).
 //!
 //! A graph with convolutions or quantised products is cut into parts: those that consist of them
 //! run in our own code ([`network`], [`products`]), the others in the runtime.
@@ -11,26 +12,34 @@ mod constants;
 mod cut;
 mod limits;
 mod network;
+mod normalise;
+mod operators;
 mod plan;
 mod products;
+mod sizes;
 mod wire;
 mod within;
 
 use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nextpair_data::ordinary;
 use rten::{ThreadPool, Value};
-use rten_onnx::onnx::{DataLocation, DataType, GraphProto, ModelProto, ValueInfoProto};
+use rten_onnx::onnx::{
+    DataLocation, DataType, GraphProto, ModelProto, TensorProto, ValueInfoProto,
+};
 use rten_tensor::prelude::*;
 
 use crate::Error;
 use crate::hash::{sha256, whole_path};
-use cut::cut;
+use cut::{Segment, cut, prune};
+use normalise::normalise;
+use operators::Refused;
 use plan::{Plan, Step};
+use sizes::Sizes;
 use within::Bench;
 
 /// Time limit for opening a model, and for encoding one picture or text.
@@ -96,7 +105,6 @@ impl Graph {
         let graph = model.graph.take().filter(|graph| !graph.node.is_empty());
         let graph = graph.ok_or_else(|| foreign("it has no graph".into()))?;
         let chain = limits::check(&graph).map_err(|what| Error::file(path, what))?;
-        check_files_of(&graph, path)?;
         Ok(Graph { path: path.to_path_buf(), model, graph, is_deep: chain > SHALLOW })
     }
 
@@ -110,51 +118,118 @@ impl Graph {
         self.graph.output.iter().map(port).collect()
     }
 
-    /// Compiles a model that computes only `output`, within the time `limit`.
-    pub(crate) fn compile(self, output: &str, limit: Duration) -> Result<Model, Error> {
-        let Graph { path, graph, model, is_deep } = &self;
+    /// Compiles a model that computes only `output`, within the time `limit`. `shapes` are those of the
+    /// inputs, if they are always the same.
+    pub(crate) fn compile(
+        self,
+        output: &str,
+        shapes: Option<&[Vec<usize>]>,
+        limit: Duration,
+    ) -> Result<Model, Error> {
         let (bench, began) = (Bench::new(), Instant::now());
         let left = || limit.saturating_sub(began.elapsed());
         let inputs: Vec<_> = self.inputs().into_iter().map(|port| port.name).collect();
-        let elsewhere =
-            |w: &rten_onnx::onnx::TensorProto| w.data_location == Some(DataLocation::EXTERNAL);
-        let segments =
-            if graph.initializer.iter().any(elsewhere) { None } else { cut(graph, output) };
-        let steps = match segments {
-            Some(segments) => segments
-                .into_iter()
-                .map(|segment| Step::new(path, model, segment, (&bench, left())))
-                .collect::<Result<Vec<_>, _>>(),
-            None => Step::whole(path, &inputs, output, (&bench, left())).map(|step| vec![step]),
+        let Graph { path, graph, model, is_deep } = self;
+        let (output, seen) = (output.to_owned(), shapes.map(<[_]>::to_vec));
+        let (name, names, given, file) =
+            (output.clone(), inputs.clone(), seen.clone(), path.clone());
+        let prepare = move || prepare(&file, graph, model, &names, &name, given.as_deref());
+        let (graph, model, sizes) = bench.work((&path, "opening it"), left(), prepare)?;
+        let files = files_of(&graph, &path)?;
+        let segments = if files.is_empty() { cut(&graph, &output) } else { None };
+        let segments = segments.unwrap_or_else(|| {
+            let (inputs, outputs) = (inputs.clone(), vec![output.clone()]);
+            vec![Segment::Nodes { graph, inputs, outputs }]
+        });
+        let mut files = Some(files);
+        let step = |segment| {
+            Step::new(&path, &model, segment, files.take().unwrap_or_default(), (&bench, left()))
         };
+        let steps = segments.into_iter().map(step).collect::<Result<Vec<_>, _>>();
         let steps = steps.map_err(|error| match error {
             Error::Slow { path, what, .. } => {
                 Error::Slow { path, what, seconds: limit.as_secs_f64() }
             }
             other => other,
         })?;
-        let (output, is_deep) = (output.to_string(), *is_deep);
         let plan = Arc::new(Plan::new(steps, &inputs, &output));
-        Ok(Model { path: path.clone(), output, plan, is_deep, limit })
+        let checked = Checked { inputs, sizes, seen: seen.into_iter().collect() };
+        let sizes = Arc::new(Mutex::new(checked));
+        Ok(Model { path, output, plan, sizes, is_deep, limit })
     }
 }
 
-/// Checks that files with external weights of the graph are regular files.
-fn check_files_of(graph: &GraphProto, path: &Path) -> Result<(), Error> {
-    let mut files = BTreeSet::new();
-    let mut graphs = vec![graph];
-    while let Some(graph) = graphs.pop() {
-        let attributes = || graph.node.iter().flat_map(|node| &node.attribute);
-        graphs.extend(attributes().filter_map(|attribute| attribute.g.as_ref()));
-        let tensors = attributes().filter_map(|attribute| attribute.t.as_ref());
-        let entries = tensors.chain(&graph.initializer).flat_map(|tensor| &tensor.external_data);
-        let files_of = entries.filter(|entry| entry.key.as_deref() == Some("location"));
-        files.extend(files_of.filter_map(|entry| entry.value.as_deref()));
+/// Leaves what `output` needs of a graph, as nodes that are computed as the standard says, within the
+/// limits on memory.
+fn prepare(
+    path: &Path,
+    mut graph: GraphProto,
+    model: ModelProto,
+    inputs: &[String],
+    output: &str,
+    shapes: Option<&[Vec<usize>]>,
+) -> Result<(GraphProto, ModelProto, Sizes), Error> {
+    let refused = |Refused { operator, output, what }| Error::Operator {
+        path: path.to_path_buf(),
+        operator,
+        output,
+        what,
+    };
+    let large = |what| Error::Memory { path: path.to_path_buf(), what };
+    prune(&mut graph, output);
+    let version = operators::version(&model);
+    operators::check(&graph, version).map_err(refused)?;
+    let pool = Arc::new(ThreadPool::with_num_threads(1));
+    let shape = |at: usize| shapes.map(|shapes| shapes[at].as_slice());
+    let given: Vec<_> =
+        inputs.iter().enumerate().map(|(at, name)| (name.as_str(), shape(at))).collect();
+    let sizes = Sizes::of(&graph, &model, output, &pool).map_err(large)?;
+    let mut known = sizes.follow(&given, false, &pool).map_err(large)?;
+    known.extend(sizes.stored());
+    normalise(&mut graph, version, &known).map_err(refused)?;
+    let sizes = Sizes::of(&graph, &model, output, &pool).map_err(large)?;
+    sizes.follow(&given, shapes.is_some(), &pool).map_err(large)?;
+    Ok((graph, model, sizes))
+}
+
+/// Sizes of values, with the sizes of inputs that are within the limits.
+#[derive(Debug)]
+struct Checked {
+    inputs: Vec<String>,
+    sizes: Sizes,
+    seen: HashSet<Vec<Vec<usize>>>,
+}
+
+impl Checked {
+    fn check(&mut self, inputs: &[Value], pool: &Arc<ThreadPool>) -> Result<(), String> {
+        let shapes: Vec<_> = inputs.iter().map(|input| input.shape().to_vec()).collect();
+        if self.seen.contains(&shapes) {
+            return Ok(());
+        }
+        let given = self.inputs.iter().zip(&shapes);
+        let given: Vec<_> =
+            given.map(|(name, shape)| (name.as_str(), Some(shape.as_slice()))).collect();
+        self.sizes.follow(&given, true, pool)?;
+        self.seen.insert(shapes);
+        Ok(())
     }
-    for file in files {
-        ordinary::open(&path.with_file_name(file))?;
-    }
-    Ok(())
+}
+
+/// The files with external weights, beside the model.
+fn files_of(graph: &GraphProto, path: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    let attributes = graph.node.iter().flat_map(|node| &node.attribute);
+    let tensors = attributes.filter_map(|attribute| attribute.t.as_ref()).chain(&graph.initializer);
+    let elsewhere = |tensor: &&TensorProto| tensor.data_location == Some(DataLocation::EXTERNAL);
+    let entries = tensors.filter(elsewhere).flat_map(|tensor| &tensor.external_data);
+    let names = entries.filter(|entry| entry.key.as_deref() == Some("location"));
+    let names: BTreeSet<_> = names.filter_map(|entry| entry.value.as_deref()).collect();
+    let read = |name: &str| {
+        if Path::new(name).file_name() != Some(name.as_ref()) {
+            return Err(Error::file(path, format!("weights in '{name}'; they must lie beside it")));
+        }
+        Ok((name.to_owned(), ordinary::read(&path.with_file_name(name))?))
+    };
+    names.into_iter().map(read).collect()
 }
 
 fn port(info: &ValueInfoProto) -> Port {
@@ -175,6 +250,7 @@ pub(crate) struct Model {
     pub(crate) path: PathBuf,
     pub(crate) output: String,
     plan: Arc<Plan>,
+    sizes: Arc<Mutex<Checked>>,
     is_deep: bool,
     limit: Duration,
 }
@@ -197,7 +273,14 @@ impl Model {
         inputs: Vec<Value>,
     ) -> Result<(Vec<usize>, Vec<f32>), Error> {
         let (plan, pool, is_deep) = (self.plan.clone(), worker.pool.clone(), self.is_deep);
+        let (sizes, path) = (self.sizes.clone(), self.path.clone());
         let run = move || {
+            let check = || {
+                let mut sizes = sizes.lock().unwrap_or_else(PoisonError::into_inner);
+                sizes.check(&inputs, &pool)
+            };
+            let checked = if is_deep { check() } else { pool.run(check) };
+            checked.map_err(|what| Error::Memory { path, what })?;
             let steps = || plan.run(&pool, inputs);
             // The whole run moves to the runtime's thread: switching threads at every step costs
             // more.
@@ -240,5 +323,7 @@ fn guard<T>(path: &Path, work: impl FnOnce() -> Result<T, Error>) -> Result<T, E
     })
 }
 
+#[cfg(test)]
+mod networks;
 #[cfg(test)]
 mod tests;

@@ -91,7 +91,7 @@ impl TextEncoder {
         }
         let output = choose(path, &graph.outputs(), output)?;
         let mut encoder = TextEncoder {
-            model: graph.compile(&output, limit)?,
+            model: graph.compile(&output, None, limit)?,
             inputs,
             tokenizer,
             tokenizer_path: tokenizer_path.to_path_buf(),

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use rten_onnx::onnx::{DataType, GraphProto, NodeProto, TensorProto};
+use rten_onnx::onnx::{AttributeProto, DataType, GraphProto, NodeProto, TensorProto};
 
 /// Most numbers that layers of our own may hold, filled up to whole vectors: a gigabyte. Many nodes of a small file may
 /// share one weight, and every one of them has its own layout of it.
@@ -52,7 +52,7 @@ impl<'a> Constants<'a> {
         })
     }
 
-    fn stored(&self, name: &str) -> Option<&'a TensorProto> {
+    pub(super) fn stored(&self, name: &str) -> Option<&'a TensorProto> {
         let made = || self.nodes.get(name)?.attribute.iter().find_map(|a| a.t.as_ref());
         self.weights.get(name).copied().or_else(made)
     }
@@ -60,6 +60,10 @@ impl<'a> Constants<'a> {
 
 pub(super) fn is_constant(node: &NodeProto) -> bool {
     operator(node) == Some("Constant")
+}
+
+pub(super) fn attribute<'a>(node: &'a NodeProto, name: &str) -> Option<&'a AttributeProto> {
+    node.attribute.iter().find(|attribute| attribute.name.as_deref() == Some(name))
 }
 
 /// The name of a standard operator.

@@ -22,13 +22,11 @@ pub(super) enum Segment {
 /// later ones.
 const MOST_PARTS: usize = 1001;
 
-/// Cuts `graph` into the parts that `output` needs. `None` if there is nothing to cut, or if nodes
-/// have subgraphs, which may use any value.
+/// Cuts `graph` into parts. All its nodes are needed for `output`. `None` if there is nothing to cut.
 pub(super) fn cut(graph: &GraphProto, output: &str) -> Option<Vec<Segment>> {
-    if graph.node.iter().flat_map(|node| &node.attribute).any(|attribute| attribute.g.is_some()) {
-        return None;
-    }
-    let (constants, nodes) = (Constants::of(graph), needed(graph, output));
+    let constants = Constants::of(graph);
+    // In the order of the file, in which they can run. Every part that reads a constant gets a copy.
+    let nodes: Vec<_> = graph.node.iter().filter(|node| !is_constant(node)).collect();
     let mut readers: HashMap<&str, usize> = HashMap::from([(output, 1)]);
     for name in nodes.iter().flat_map(|node| &node.input) {
         *readers.entry(name).or_default() += 1;
@@ -141,20 +139,19 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The nodes that `output` depends on, in the order of the file; ONNX requires that they can run in
-/// that order. Constants are left out: every part that reads one gets a copy.
-fn needed<'a>(graph: &'a GraphProto, output: &'a str) -> Vec<&'a NodeProto> {
-    let mut wanted = HashSet::from([output]);
-    let mut nodes: Vec<&NodeProto> = Vec::new();
-    for node in graph.node.iter().rev() {
-        if node.output.iter().any(|name| wanted.contains(name.as_str())) {
-            wanted.extend(node.input.iter().map(String::as_str));
-            nodes.push(node);
-        }
-    }
-    nodes.retain(|node| !is_constant(node));
+/// Leaves `output`, and the nodes that it depends on.
+pub(super) fn prune(graph: &mut GraphProto, output: &str) {
+    let mut wanted = HashSet::from([output.to_owned()]);
+    let mut nodes = std::mem::take(&mut graph.node);
     nodes.reverse();
-    nodes
+    nodes.retain(|node| {
+        let is_needed = node.output.iter().any(|name| wanted.contains(name));
+        wanted.extend(node.input.iter().filter(|_| is_needed).cloned());
+        is_needed
+    });
+    nodes.reverse();
+    graph.node = nodes;
+    graph.output.retain(|info| info.name.as_deref() == Some(output));
 }
 
 struct Source<'a> {
@@ -210,7 +207,8 @@ mod tests {
 
     #[test]
     fn parts_hand_over_what_later_ones_read() {
-        let graph = graph(include_bytes!("../../tests/fixtures/image.onnx"));
+        let mut graph = graph(include_bytes!("../../tests/fixtures/image.onnx"));
+        prune(&mut graph, "pooled");
         let parts: Vec<String> = cut(&graph, "pooled")
             .unwrap()
             .into_iter()
@@ -229,7 +227,8 @@ mod tests {
 
     #[test]
     fn graphs_without_convolutions_stay_whole() {
-        let graph = graph(include_bytes!("../../tests/fixtures/text.onnx"));
+        let mut graph = graph(include_bytes!("../../tests/fixtures/text.onnx"));
+        prune(&mut graph, "last_hidden_state");
         assert!(cut(&graph, "last_hidden_state").is_none());
     }
 }

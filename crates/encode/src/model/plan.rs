@@ -94,6 +94,7 @@ impl Step {
         path: &Path,
         model: &ModelProto,
         segment: Segment,
+        files: Vec<(String, Vec<u8>)>,
         on: (&Bench, Duration),
     ) -> Result<Self, Error> {
         let (graph, inputs, outputs) = match segment {
@@ -108,33 +109,21 @@ impl Step {
             ..ModelProto::default()
         };
         let bytes = piece.write_buf().map_err(|e| Error::file(path, format!("cannot cut: {e}")))?;
-        let load = move || options().load(bytes).map_err(|e| e.to_string());
-        Self::piece(path, load, (&inputs, &outputs), on)
-    }
-
-    pub(super) fn whole(
-        path: &Path,
-        inputs: &[String],
-        output: &str,
-        on: (&Bench, Duration),
-    ) -> Result<Self, Error> {
-        let file = path.to_path_buf();
-        let load = move || options().load_file(&file).map_err(|e| e.to_string());
-        Self::piece(path, load, (inputs, &[output.to_string()]), on)
-    }
-
-    fn piece(
-        path: &Path,
-        load: impl FnOnce() -> Result<rten::Model, String> + Send + 'static,
-        (inputs, outputs): (&[String], &[String]),
-        (bench, limit): (&Bench, Duration),
-    ) -> Result<Self, Error> {
+        let load = move || {
+            let mut options = ModelOptions::with_all_ops();
+            // Pack weights for matrix products once, not at every run.
+            options.prepack_weights(true);
+            for (name, bytes) in files {
+                options.external_data(&name, bytes);
+            }
+            Ok(options.load(bytes).map_err(|e| e.to_string()))
+        };
         let refused = |what: String| Error::file(path, format!("the runtime refuses it: {what}"));
-        let model = bench.work((path, "opening it"), limit, move || Ok(load()))?;
-        let model = model.map_err(refused)?;
-        let ids = |names: &[String]| -> Result<Vec<_>, Error> {
-            let id = |name: &String| model.node_id(name).map(|id| (id, name.clone()));
-            names.iter().map(|name| id(name).map_err(|e| refused(e.to_string()))).collect()
+        let (bench, limit) = on;
+        let model = bench.work((path, "opening it"), limit, load)?.map_err(refused)?;
+        let ids = |names: Vec<String>| -> Result<Vec<_>, Error> {
+            let id = |name: String| model.node_id(&name).map(|id| (id, name));
+            names.into_iter().map(|name| id(name).map_err(|e| refused(e.to_string()))).collect()
         };
         Ok(Step::Piece { inputs: ids(inputs)?, outputs: ids(outputs)?, model: Box::new(model) })
     }
@@ -188,11 +177,4 @@ impl Step {
             }
         }
     }
-}
-
-fn options() -> ModelOptions {
-    let mut options = ModelOptions::with_all_ops();
-    // Pack weights for matrix products once, not at every run.
-    options.prepack_weights(true);
-    options
 }

@@ -90,7 +90,7 @@ fn both(
         cut::Segment::Products(_) => "products",
     });
     let kinds = kinds.collect();
-    let step = |segment| Step::new(path, &model, segment, on).unwrap();
+    let step = |segment| Step::new(path, &model, segment, Vec::new(), on).unwrap();
     let cut = run(parts.into_iter().map(step).collect(), x);
     let (inputs, outputs) = (vec!["x".to_owned()], vec!["y".to_owned()]);
     let whole = cut::Segment::Nodes { graph, inputs, outputs };

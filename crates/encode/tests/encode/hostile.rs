@@ -85,7 +85,7 @@ fn loops_without_end_are_refused() {
         g: Some(body),
         ..AttributeProto::default()
     });
-    refused(&model(vec![endless], Vec::new()), "the Loop that makes 'out': loops are not run");
+    refused(&model(vec![endless], Vec::new()), "the Loop that makes 'out' is an operator");
 }
 
 #[test]
@@ -98,14 +98,149 @@ fn chains_are_as_long_as_the_stack_allows() {
     }
 }
 
+/// A list of an attribute, or a number.
+fn with(mut node: NodeProto, name: &str, ints: &[i64]) -> NodeProto {
+    let (name, i) = (Some(name.to_owned()), ints.first().copied().filter(|_| ints.len() == 1));
+    let ints = if i.is_some() { Vec::new() } else { ints.to_vec() };
+    node.attribute.push(AttributeProto { name, i, ints, ..AttributeProto::default() });
+    node
+}
+
+fn floats(name: &str, dims: &[i64], numbers: &[f32]) -> TensorProto {
+    TensorProto {
+        name: Some(name.to_owned()),
+        dims: dims.to_vec(),
+        data_type: Some(DataType::FLOAT),
+        float_data: numbers.to_vec(),
+        ..TensorProto::default()
+    }
+}
+
+/// Sizes of hundreds of gigabytes, in the file or computed from the size of the picture: the runtime
+/// would end the process.
 #[test]
 fn sizes_without_end_are_refused() {
-    let shape = sizes("shape", &[1 << 20, 1 << 20]);
-    let nodes =
-        vec![node("ConstantOfShape", &["shape"], "big"), node("Add", &["pixels", "big"], "out")];
-    let says = "the ConstantOfShape that makes 'big' makes more than 268435456 numbers";
-    refused(&model(nodes, vec![shape]), says);
-    // A row of features that is too large.
+    // Twelve numbers: the sizes of the picture, all times a million.
+    let computed =
+        || vec![node("Shape", &["pixels"], "shape"), node("Mul", &["shape", "million"], "large")];
+    let einsum = |input: &[&str], equation: &str, output: &str| {
+        let mut node = node("Einsum", input, output);
+        let (name, s) = (Some("equation".to_owned()), Some(equation.to_owned()));
+        node.attribute.push(AttributeProto { name, s, ..AttributeProto::default() });
+        node
+    };
+    let doubling: Vec<_> = (0..40)
+        .map(|at| {
+            let from = if at == 0 { "pixels".to_owned() } else { format!("c{at}") };
+            let to = if at == 39 { "out".to_owned() } else { format!("c{}", at + 1) };
+            with(node("Concat", &[&from, &from], &to), "axis", &[1])
+        })
+        .collect();
+    let scalar =
+        |name: &str, number: i64| TensorProto { dims: Vec::new(), ..sizes(name, &[number]) };
+    let conv = |pads: i64| with(node("Conv", &["pixels", "w"], "out"), "pads", &[pads; 4]);
+    let depthwise =
+        with(with(node("Conv", &["pixels", "deep"], "out"), "group", &[3]), "pads", &[20_000; 4]);
+    let stored = || {
+        vec![
+            sizes("million", &[1 << 20]),
+            sizes("huge", &[1 << 20, 1 << 20]),
+            sizes("repeats", &[1, 1, 1 << 20, 1 << 20]),
+            sizes("pads", &[0, 0, 1 << 20, 1 << 20, 0, 0, 0, 0]),
+            floats("scales", &[4], &[1.0, 1.0, 1e5, 1e5]),
+            floats("w", &[1, 3, 1, 1], &[1.0; 3]),
+            floats("deep", &[3, 1, 1, 1], &[1.0; 3]),
+            floats("column", &[1 << 10, 1], &[1.0; 1 << 10]),
+            scalar("zero", 0),
+            scalar("one", 1),
+            scalar("limit", 1 << 30),
+            floats("off_on", &[2], &[0.0, 1.0]),
+            sizes("line", &[-1, 1]),
+            sizes("row", &[1, -1]),
+        ]
+    };
+    let flat = || {
+        vec![node("Reshape", &["pixels", "line"], "v"), node("Reshape", &["pixels", "row"], "h")]
+    };
+    let last = |mut nodes: Vec<NodeProto>, node: NodeProto| {
+        nodes.push(node);
+        nodes
+    };
+    let crafted = [
+        vec![conv(20_000)],
+        vec![depthwise],
+        vec![node("Pad", &["pixels", "pads"], "out")],
+        vec![node("Tile", &["pixels", "repeats"], "out")],
+        last(computed(), node("Tile", &["pixels", "large"], "out")),
+        vec![node("Resize", &["pixels", "", "scales"], "out")],
+        last(computed(), node("Resize", &["pixels", "", "", "large"], "out")),
+        vec![node("Range", &["zero", "limit", "one"], "out")],
+        vec![node("Expand", &["w", "huge"], "out")],
+        last(computed(), node("Expand", &["one", "large"], "out")),
+        vec![node("ConstantOfShape", &["huge"], "out")],
+        last(computed(), node("ConstantOfShape", &["large"], "out")),
+        vec![
+            einsum(&["pixels", "pixels"], "abcd,efgh->abcdefgh", "e"),
+            einsum(&["e", "e"], "abcdefgh,ijklmnop->abcdefghijklmnop", "out"),
+        ],
+        vec![node("TopK", &["pixels", "million2"], "out")],
+        vec![node("OneHot", &["shape", "limit", "off_on"], "out")],
+        doubling,
+        // Products of sizes, one after the other.
+        last(last(flat(), node("Add", &["v", "h"], "s")), node("Reshape", &["s", "line"], "l"))
+            .into_iter()
+            .chain([node("Reshape", &["s", "row"], "m"), node("MatMul", &["l", "m"], "out")])
+            .collect(),
+    ];
+    for (at, mut nodes) in crafted.into_iter().enumerate() {
+        if nodes.iter().any(|node| node.op_type.as_deref() == Some("OneHot")) {
+            nodes.insert(0, node("Shape", &["pixels"], "shape"));
+        }
+        let stored = last_of(stored(), sizes("million2", &[1 << 30]));
+        let error = open(&model(nodes, stored), TIME_LIMIT).unwrap_err();
+        let what = error.to_string();
+        assert!(matches!(error, Error::Memory { .. }), "{at}: {what}");
+        assert!(what.contains("makes more than 268435456 numbers"), "{at}: {what}");
+    }
+}
+
+fn last_of<T>(mut list: Vec<T>, last: T) -> Vec<T> {
+    list.push(last);
+    list
+}
+
+/// Values that are moderate, but many; and sizes that only the numbers of a picture tell.
+#[test]
+fn memory_is_counted_for_all_values_at_once() {
+    let names: Vec<String> = (0..40).map(|at| format!("m{at}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut nodes =
+        vec![node("ReduceMean", &["pixels"], "mean"), node("Reshape", &["mean", "one"], "number")];
+    nodes.extend(names.iter().map(|name| node("Expand", &["number", "shape"], name)));
+    nodes.push(node("Sum", &names, "sum"));
+    nodes.push(node("ReduceMean", &["sum"], "out"));
+    let stored = vec![sizes("one", &[1]), sizes("shape", &[1 << 27])];
+    let what = open(&model(nodes, stored), TIME_LIMIT).unwrap_err().to_string();
+    assert!(what.contains("more than 1073741824 numbers are in use at once"), "{what}");
+    let mut cast = node("Cast", &["number"], "count");
+    cast.attribute.push(AttributeProto {
+        name: Some("to".to_owned()),
+        i: Some(7),
+        ..AttributeProto::default()
+    });
+    let nodes = vec![
+        node("ReduceMax", &["pixels"], "most"),
+        node("Reshape", &["most", "one"], "number"),
+        cast,
+        node("ConstantOfShape", &["count"], "out"),
+    ];
+    let error = open(&model(nodes, vec![sizes("one", &[1])]), TIME_LIMIT).unwrap_err();
+    let says = "the size of 'out', which a ConstantOfShape makes, does not follow from the sizes";
+    assert!(error.to_string().contains(says), "{error}");
+}
+
+#[test]
+fn rows_of_features_have_a_limit() {
     let shape = sizes("shape", &[1, 3, 1 << 12, 1 << 11]);
     let nodes = vec![
         node("ReduceMean", &["pixels"], "mean"),

@@ -4,7 +4,7 @@ use nextpair_kernels::convolution::{Activation, Dense, Depthwise, Geometry, Marg
 use rten_onnx::onnx::{AttributeProto, NodeProto};
 
 use super::Work;
-use crate::model::constants::{Constants, numbers, operator};
+use crate::model::constants::{Constants, attribute, numbers, operator};
 
 /// Most zeros on a side of a picture: they are stored for all channels.
 const MOST_PADDING: usize = 64;
@@ -116,10 +116,6 @@ pub(super) fn activation(node: &NodeProto) -> Option<Activation> {
         "HardSwish" => Some(Activation::HardSwish),
         _ => None,
     }
-}
-
-fn attribute<'a>(node: &'a NodeProto, name: &str) -> Option<&'a AttributeProto> {
-    node.attribute.iter().find(|attribute| attribute.name.as_deref() == Some(name))
 }
 
 /// The number of an attribute; `usual` if the node does not have it.
