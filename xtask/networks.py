@@ -6,6 +6,7 @@ Every network is a chain of two or three cases. A case uses one operator, with r
 attributes, and cases take turns, so that each operator is used about equally often. The folder gets
 `N.onnx`, and `N.safetensors` with the inputs and the expected output `y`.
 """
+import itertools
 import json
 import logging
 import struct
@@ -194,6 +195,64 @@ def whole_numbers(net, x, shape, op=None):
     op = op or net.pick("Add", "Sub", "Mul", "Div")
     y = net.op(op, number, other, fmod=net.pick(None, 0, 1) if op == "Mod" else None)
     return net.op("Cast", y, to=FLOAT), shape
+
+
+@case(first=True)
+def moved(net, x, shape):
+    """Whole numbers or truths, as masks and positions are made of, put in other places."""
+    net.since(13)
+    to = net.pick(INT64, TensorProto.INT32, BOOL)
+    x = net.op("Cast", net.op("Mul", x, net.const(np.float32(net.pick(1, 40)))), to=to)
+    axis = net.axis(len(shape))
+    indices = net.rng.integers(0, shape[axis], 3)
+    ends = net.ints(1), net.ints(2**31 - 1), net.ints(axis)
+    y = net.pick(
+        lambda: net.op("Concat", x, x, axis=axis),
+        lambda: net.op("Expand", net.op("Unsqueeze", x, net.ints(0)), net.ints(2, *shape)),
+        lambda: net.op("Gather", x, net.const(indices, np.int64), axis=axis),
+        lambda: net.op("Reshape", x, net.ints(-1, 1)),
+        lambda: net.op("Slice", x, *ends) if shape[axis] > 1 else net.op("Identity", x),
+        lambda: net.op("Tile", x, net.ints(*[2] * len(shape))),
+        lambda: net.op("Transpose", x),
+        lambda: net.op("Squeeze", net.op("Unsqueeze", x, net.ints(1)), net.ints(1)),
+        lambda: net.op("Split", net.op("Concat", x, x, axis=axis), outputs=2, axis=axis,
+                       num_outputs=2 if net.opset >= 18 else None)[1],
+        lambda: net.op("Equal", x, x) if to != BOOL else net.op("Not", x),
+        lambda: net.op("Where", net.op("Cast", x, to=BOOL), x, x),
+    )()
+    return net.op("Cast", y, to=FLOAT), None
+
+
+@case(first=True)
+def counted(net, x, shape):
+    """What encoders of texts do with whole numbers."""
+    net.since(18)
+    to = net.pick(INT64, TensorProto.INT32)
+    x = net.op("Cast", net.op("Mul", x, net.const(np.float32(net.pick(1, 40)))), to=to)
+    axis, dtype = net.axis(len(shape)), np.int64 if to == INT64 else np.int32
+    other = net.const(net.rng.integers(-9, 9, broadcast(net, shape)), dtype)
+    y = net.pick(
+        lambda: net.op("CumSum", x, net.const(axis, np.int64), exclusive=net.pick(None, 1), reverse=net.pick(None, 1)),
+        lambda: net.op("ReduceSum", x, net.ints(axis)),
+        lambda: net.op("ReduceMax", x, net.ints(axis)),
+        lambda: net.op("ReduceMin", x, net.ints(axis)),
+        lambda: net.op("ReduceProd", net.op("Clip", x, net.const(-2, dtype), net.const(2, dtype)), net.ints(axis)),
+        lambda: net.op("Min", x, other),
+        lambda: net.op("Max", x, other),
+        lambda: net.op("Abs", x),
+        lambda: net.op("Neg", x),
+        lambda: net.op("Sign", x),
+        lambda: net.op("Clip", x, net.const(-3, dtype), net.const(7, dtype)),
+        lambda: net.op("ArgMax", x, axis=axis),
+        lambda: net.op("TopK", x, net.ints(1), outputs=2, axis=axis)[1],
+        lambda: net.op("Less", x, other),
+        lambda: net.op("GreaterOrEqual", x, other),
+        lambda: net.op("Pow", x, net.const(2, dtype)),
+        lambda: net.op("GatherElements", x, net.const(np.zeros(shape), np.int64), axis=axis),
+        lambda: net.op("Pad", x, net.ints(*[1] * 2 * len(shape))),
+        lambda: net.op("Trilu", x) if len(shape) > 1 else x,
+    )()
+    return net.op("Cast", y, to=FLOAT), None
 
 
 @case(first=True)
@@ -1009,20 +1068,19 @@ def main(folder, count, seed):
     rng = np.random.default_rng(seed)
     failures = {}
     later = [c for c in CASES if not c[2]]
-    turns = [c for c in CASES if c[2]] + later
+    turns, others = [c for c in CASES if c[2]] + later, itertools.cycle(later)
     if ONLY:
         turns = [c for c in CASES if c[0].__name__ in ONLY]
     for made in range(count):
         first = turns[made % len(turns)]
-        more = [later[(made * 2 + n) % len(later)] for n in range(2)]
-        chosen = [first] if first[0] in WILD else [first, *more]
         # Some are quantised as a whole: those that begin with a product.
         whole = first[0] in (conv, conv_of_a_line, conv_depthwise, matmul, gemm) and rng.random() < 0.6
+        chosen = [first] if whole or first[0] in WILD else [first, next(others), next(others)]
         weights = QuantType.QInt8 if rng.random() < 0.5 else QuantType.QUInt8
         for attempt in range(200):
             try:
                 # Some cases leave too little for the next.
-                model, pixels = build(rng, chosen[: 1 if whole else max(1, 3 - attempt // 60)])
+                model, pixels = build(rng, chosen[: max(1, 3 - attempt // 60)])
                 model = quantised(model, weights) if whole else model
                 y = session(model.SerializeToString()).run(None, {"x": pixels})[0]
                 if y.dtype != np.float32 or not np.isfinite(y).all() or y.size < 2 or np.abs(y).max() < 1e-6:
@@ -1033,7 +1091,9 @@ def main(folder, count, seed):
             break
         else:
             raise SystemExit(f"no network of {[c[0].__name__ for c in chosen]}: {failures[first[0].__name__]}")
-        onnx.save(model, f"{folder}/{made}.onnx")
+        # Large exports have their weights in a file beside them, but not the small ones that state sizes.
+        beside = dict(save_as_external_data=True, location=f"{made}.data", size_threshold=128) if rng.random() < 0.1 else {}
+        onnx.save(model, f"{folder}/{made}.onnx", **beside)
         save(f"{folder}/{made}.safetensors", {"x": pixels, "y": y})
 
 
