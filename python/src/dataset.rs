@@ -169,7 +169,9 @@ impl Dataset {
                     Some(place(".rows"))
                 }
             };
-            let set = FeatureSet { name, side, per, files: vec![place("")], rows, made_by: None };
+            let digests = Default::default();
+            let (files, made_by) = (vec![place("")], None);
+            let set = FeatureSet { name, side, per, files, rows, made_by, digests };
             Ok(opened.add_features(&lock, set)?)
         })
     }

@@ -29,8 +29,10 @@ mod placed_answers;
 #[cfg(test)]
 pub(crate) mod sample;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use addition::{Added, Addition, EncodedSet};
 pub(crate) use draft::Draft;
@@ -42,7 +44,7 @@ pub use item::{DEV, Item, TEST, TRAIN};
 pub(crate) use item::{check_caption, check_inside, check_name};
 pub use items::Items;
 pub(crate) use items::without_place;
-pub use manifest::{FeatureSet, Manifest, Per};
+pub use manifest::{FeatureSet, LARGEST_CHECKED, Manifest, Per};
 pub use new_images::{FOLDER, NewImages, UPLOAD, name_of_image};
 pub use placed_answers::PlacedAnswers;
 
@@ -59,6 +61,8 @@ pub struct Dataset {
     folder: PathBuf,
     manifest: Manifest,
     items: Items,
+    /// Digests of files of features that were checked: once is enough.
+    sound: Arc<Mutex<BTreeSet<BTreeMap<PathBuf, String>>>>,
 }
 
 /// The right to change a dataset; see [`Dataset::lock`].
@@ -90,7 +94,8 @@ impl Dataset {
             );
             return Err(Error::format(&folder.join(ITEMS), what));
         }
-        let dataset = Dataset { folder: folder.to_path_buf(), manifest, items };
+        let dataset =
+            Dataset { folder: folder.to_path_buf(), manifest, items, sound: Arc::default() };
         for (at, set) in dataset.manifest.features.iter().enumerate() {
             let twin = |other: &FeatureSet| (other.side, &other.name) == (set.side, &set.name);
             if dataset.manifest.features[..at].iter().any(twin) {
@@ -148,6 +153,10 @@ impl Dataset {
     }
 
     /// The features of one side: those called `name`, or the last ones added.
+    ///
+    /// # Errors
+    /// If there are none, or a file is damaged. Files of more than [`LARGEST_CHECKED`] bytes are not
+    /// checked.
     pub fn features(
         &self,
         side: Side,
@@ -169,7 +178,13 @@ impl Dataset {
             };
             return Err(Error::format(&self.folder, what));
         };
-        Ok((set, self.open_features(set)?))
+        let features = self.open_features(set)?;
+        let mut sound = self.sound.lock().unwrap_or_else(PoisonError::into_inner);
+        if !sound.contains(&set.digests) {
+            set.check_sealed(&self.folder)?;
+            sound.insert(set.digests.clone());
+        }
+        Ok((set, features))
     }
 
     fn open_features(&self, set: &FeatureSet) -> Result<Features, Error> {
@@ -195,8 +210,9 @@ impl Dataset {
 
     /// Adds a feature set to the manifest, replacing one of the same side and name. The lock proves
     /// that no other process changes the manifest meanwhile.
-    pub fn add_features(&mut self, _lock: &Lock, set: FeatureSet) -> Result<(), Error> {
+    pub fn add_features(&mut self, _lock: &Lock, mut set: FeatureSet) -> Result<(), Error> {
         self.open_features(&set)?;
+        set.seal(&self.folder)?;
         let mut manifest = self.without(set.side, &set.name);
         manifest.features.push(set);
         self.change(manifest)

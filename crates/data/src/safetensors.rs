@@ -1,5 +1,7 @@
 //! Tensors of a `.safetensors` file.
 
+mod sealed;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +11,7 @@ use half::{bf16, f16};
 use crate::guard::guard;
 use crate::mapping::{self, Bytes};
 use crate::{Dtype, Element, Error, Matrix, integer, shape};
+pub use sealed::{check_sealed, sealed};
 
 /// Maps one 2-D or 3-D tensor of floating-point numbers. The name may be left out if the file has
 /// only one tensor.
@@ -43,6 +46,11 @@ impl SafetensorsFile {
         })?;
         // The file begins with the length of the header in 8 bytes; the data follows the header.
         Ok(SafetensorsFile { path: path.to_path_buf(), bytes, header, data_start: 8 + length })
+    }
+
+    /// Fails unless the file is as [`sealed`] made it.
+    pub fn check_sealed(&self) -> Result<(), Error> {
+        check_sealed(&self.path, self.bytes.as_slice())
     }
 
     /// The names of the tensors, in the order of the file.

@@ -341,5 +341,5 @@ fn feature_set(
         Side::Text => Per::Caption,
     };
     let (name, made_by) = (output.name.clone(), Some(made_by));
-    FeatureSet { name, side, per, files: vec![file], rows, made_by }
+    FeatureSet { name, side, per, files: vec![file], rows, made_by, digests: Default::default() }
 }

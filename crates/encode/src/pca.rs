@@ -5,10 +5,10 @@ use std::ops::{AddAssign, Range};
 use std::path::Path;
 
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
-use nextpair_data::safetensors::SafetensorsFile;
+use nextpair_data::safetensors::{SafetensorsFile, sealed};
 use nextpair_data::{AtomicFile, Matrix, Progress};
 use rayon::prelude::*;
-use safetensors::tensor::{Dtype, TensorView, serialize};
+use safetensors::tensor::{Dtype, TensorView};
 
 use crate::Error;
 
@@ -138,7 +138,8 @@ impl Pca {
             let view = TensorView::new(Dtype::F64, shape.clone(), bytes);
             (*name, view.expect("as many bytes as the shape says"))
         });
-        let whole = serialize(views, None).map_err(|e| Error::file(path, e.to_string()))?;
+        let about = ("of", "principal components".to_owned());
+        let whole = sealed(views, about).map_err(|e| Error::file(path, e.to_string()))?;
         let mut file = AtomicFile::create(path)?;
         file.write_all(&whole).map_err(|e| Error::io(path, e))?;
         Ok(file.commit()?)
@@ -147,6 +148,7 @@ impl Pca {
     /// Reads a file made by [`write`](Self::write).
     pub fn read(path: &Path) -> Result<Self, Error> {
         let file = SafetensorsFile::open(path)?;
+        file.check_sealed()?;
         let (_, mean) = file.f64s("mean")?;
         let (shape, axes) = file.f64s("axes")?;
         let (_, variances) = file.f64s("variances")?;

@@ -33,10 +33,10 @@ use serde::{Deserialize, Serialize};
 use crate::corpus::{Corpus, Pair};
 use crate::{Admission, Config, Error, Inputs, Mixing, Model, Origin};
 pub(crate) use files::PAIRS;
-use files::{
-    SPEC, START, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, spec_path, write,
-};
+use files::{SPEC, START, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers, write};
 pub use spec::Spec;
+#[cfg(test)]
+pub(crate) use spec::resealed;
 pub(crate) use state::Position;
 pub use state::epochs_of;
 
@@ -134,11 +134,11 @@ impl ModelFolder {
         more: impl FnOnce(&mut Self) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(|e| nextpair_data::Error::io(folder, e))?;
-        if !spec_path(folder).exists() {
+        if !folder.join(SPEC).exists() {
             refuse_strangers(folder)?;
         }
         let _lock = lock(folder)?;
-        if spec_path(folder).exists() {
+        if folder.join(SPEC).exists() {
             let what = if spec.adopted {
                 "there is a model already; name another folder"
             } else {
@@ -163,12 +163,12 @@ impl ModelFolder {
 
     /// Whether a folder holds a model.
     pub fn is_there(folder: &Path) -> bool {
-        spec_path(folder).exists()
+        folder.join(SPEC).exists()
     }
 
     /// Opens a folder.
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        let path = spec_path(folder);
+        let path = folder.join(SPEC);
         if !path.exists() {
             let what = if folder.join("dataset.toml").exists() {
                 "a dataset, not a model: the model is named first"
@@ -211,7 +211,7 @@ impl ModelFolder {
             Admission::New(note) => {
                 let _lock = self.lock()?;
                 self.spec.continued_by.push(here);
-                self.spec.write(&spec_path(&self.folder))?;
+                self.spec.write(&self.folder.join(SPEC))?;
                 Ok(Some(note))
             }
         }

@@ -58,10 +58,10 @@ impl Model {
         Ok(Model { architecture, inputs, weights, device })
     }
 
-    /// Reads the weights from a safetensors file.
+    /// Reads the weights that [`save`](Self::save) wrote.
     ///
     /// # Errors
-    /// If the file cannot be read, or has other weights than the model.
+    /// If the file cannot be read, is damaged, or has other weights than the model.
     pub fn load(
         architecture: impl Into<Arc<dyn Architecture>>,
         inputs: Inputs,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use half::{bf16, f16};
+use nextpair_data::safetensors::{check_sealed, sealed};
 use nextpair_data::{AtomicFile, fingerprint, ordinary};
 use nextpair_kernels::{Tensor, Values};
 use safetensors::tensor::{Dtype, View};
@@ -51,10 +52,21 @@ pub(crate) fn singles(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
     }
 }
 
-/// Reads and copies the tensors of a file.
+/// Reads and copies the tensors of a file that [`write`] wrote, whole to the bit.
 pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, Stored>, Error> {
+    parse(path, &whole(path)?)
+}
+
+/// The bytes of a file that [`write`] wrote.
+fn whole(path: &Path) -> Result<Vec<u8>, Error> {
     let bytes = ordinary::read(path)?;
-    let file = safetensors::SafeTensors::deserialize(&bytes);
+    check_sealed(path, &bytes)?;
+    Ok(bytes)
+}
+
+/// Copies the tensors of a file with these bytes.
+pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<BTreeMap<String, Stored>, Error> {
+    let file = safetensors::SafeTensors::deserialize(bytes);
     let file = file.map_err(|e| Error::file(path, e.to_string()))?;
     let stored = |(name, view): (String, safetensors::tensor::TensorView<'_>)| {
         (name, Stored::new(view.dtype(), view.shape(), view.data()))
@@ -103,20 +115,18 @@ impl View for Written<'_> {
 pub(crate) fn write<'a>(
     path: &Path,
     tensors: impl Iterator<Item = (String, &'a Tensor)>,
-    (key, text): (&str, String),
+    about: (&str, String),
 ) -> Result<String, Error> {
-    let metadata = [(key.to_owned(), text)].into();
     let views = tensors.map(|(name, tensor)| Ok((name, Written::new(tensor)?)));
     let views = views.collect::<Result<Vec<_>, Error>>()?;
-    let bytes = safetensors::serialize(views, Some(metadata));
-    let bytes = bytes.map_err(|e| Error::file(path, e.to_string()))?;
+    let bytes = sealed(views, about).map_err(|e| Error::file(path, e.to_string()))?;
     AtomicFile::write_whole(path, &bytes)?;
     Ok(fingerprint(&bytes))
 }
 
 /// The metadata of a file under `key`.
 pub(crate) fn metadata(path: &Path, key: &str) -> Result<Option<String>, Error> {
-    let bytes = ordinary::read(path)?;
+    let bytes = whole(path)?;
     let (_, head) = safetensors::SafeTensors::read_metadata(&bytes)
         .map_err(|e| Error::file(path, e.to_string()))?;
     Ok(head.metadata().as_ref().and_then(|all| all.get(key)).cloned())

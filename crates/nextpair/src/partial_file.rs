@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::tensors::{self, Counts, DAMAGED_ITEMS, Scores, Wrong, check};
 
-const FORMAT: &str = "nextpair-partial-2";
+const FORMAT: &str = "nextpair-partial-3";
 
 /// Moves a [`Partial`] from one process to another, as a file or as bytes. They have no word of the problem, the
 /// strategy and the budget: whoever loads them must know these. A [`Part`](crate::Part), of a
@@ -206,9 +206,9 @@ mod tests {
             let error = Partial::from_bytes(whole[..length].to_vec()).unwrap_err().to_string();
             assert_eq!(error, "what was received is not a partial selection");
         }
-        tensors::save(&path, "nextpair-part-2", &(), &scored).unwrap();
+        tensors::save(&path, "nextpair-part-3", &(), &scored).unwrap();
         let error = Partial::load(&path).unwrap_err();
         let source = error.source().unwrap().to_string();
-        assert_eq!(source, "its format is not nextpair-partial-2");
+        assert_eq!(source, "its format is not nextpair-partial-3");
     }
 }

@@ -1,11 +1,10 @@
 //! The tensors of a contribution to a selection, so that numbers keep every bit: what the files of
 //! [`Part`](crate::Part) and of [`Partial`] share.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use nextpair_core::AtomicFile;
-use nextpair_data::safetensors::SafetensorsFile;
+use nextpair_data::safetensors::{SafetensorsFile, sealed};
 use nextpair_engine::{Hit, Partial, Pick, Reason};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
@@ -57,14 +56,15 @@ pub(crate) fn open<H: DeserializeOwned>(
     Ok((file, header))
 }
 
-/// Reads the header of a file of this format.
+/// Reads the header of a file of this format, which must be whole to the bit.
 pub(crate) fn header<H: DeserializeOwned>(
     file: &SafetensorsFile,
     format: &str,
 ) -> Result<H, Wrong> {
     let metadata = file.metadata();
-    check(metadata.get("format") == Some(&format), &format!("its format is not {format}"))?;
-    Ok(serde_json::from_str(metadata.get("header").ok_or("it has no header")?)?)
+    let header = metadata.get(format).ok_or_else(|| format!("its format is not {format}"))?;
+    file.check_sealed()?;
+    Ok(serde_json::from_str(header)?)
 }
 
 /// The bytes of a file of this format.
@@ -101,11 +101,7 @@ pub(crate) fn bytes(
         let count = bytes.len() / if *dtype == Dtype::F64 { 8 } else { 4 };
         views.push((*name, TensorView::new(*dtype, vec![count], bytes)?));
     }
-    let metadata = HashMap::from([
-        ("format".to_string(), format.to_string()),
-        ("header".to_string(), serde_json::to_string(header)?),
-    ]);
-    Ok(safetensors::serialize(views, Some(metadata))?)
+    Ok(sealed(views, (format, serde_json::to_string(header)?))?)
 }
 
 /// Reads the numbers of a contribution, and checks that its lists fit each other.

@@ -1,7 +1,13 @@
 //! Damaged files, and files with the wrong extension.
 
-use crate::world::World;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::train::succeeds;
 use crate::world::files::{self, Numbers};
+use crate::world::{Run, World, nextpair};
 
 /// Asserts that every flag that takes this kind of file refuses a damaged one.
 fn refused_everywhere(world: &World, file: &str, expected: &[&str]) {
@@ -119,5 +125,65 @@ fn paths_that_lead_nowhere() {
         ("gap", "gap: img_emb_1.npy is missing between 0 and 2"),
     ] {
         world.select_refused(&format!("--pool {pool}"), &[expected]);
+    }
+}
+
+/// Asserts that a command refuses a file with any of `count` bits flipped, and names it, or gives what
+/// it gives with the whole file.
+fn refused_or_the_same<T: PartialEq>(path: &Path, count: usize, ask: impl Fn() -> (Run, T)) {
+    let whole = fs::read(path).unwrap();
+    let (_, expected) = ask();
+    let file = path.file_name().unwrap().to_str().unwrap();
+    for flip in 0..count {
+        // Everywhere in the file, and every bit of a byte.
+        let (at, bit) = (flip * whole.len() / count, flip % 8);
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << bit;
+        fs::write(path, damaged).unwrap();
+        let (run, found) = ask();
+        match run.code {
+            Some(0) => assert!(found == expected, "{file}: bit {bit} of byte {at}"),
+            _ => {
+                assert_eq!(run.code, Some(2), "{file}: {}", run.stderr);
+                assert!(run.stderr.contains(file), "{file}: {}", run.stderr);
+            }
+        }
+    }
+    fs::write(path, whole).unwrap();
+}
+
+#[test]
+fn a_flipped_bit_in_a_part_shows() {
+    let world = World::small();
+    assert_eq!(world.ask("score", "--budget 9 --shard 0/1 --out part").code, Some(0));
+    refused_or_the_same(&world.path("part"), 60, || {
+        let _ = fs::remove_file(world.path("out/merged.jsonl"));
+        let run = world.run("merge part --out out/merged.jsonl");
+        (run, fs::read(world.path("out/merged.jsonl")).ok())
+    });
+}
+
+#[test]
+fn a_flipped_bit_in_a_model_or_in_features_shows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    succeeds(path, "import scenes ds --images 30", &[]);
+    let small = "--model vse++ --dim 8 --word-dim 4 --batch 16 --epochs 1";
+    succeeds(path, &format!("train ds {small} --out run"), &[]);
+    let evaluated = || {
+        let run = nextpair(path, "eval run ds --json");
+        let result: Option<Value> = serde_json::from_str(&run.stdout).ok();
+        let result = result.map(|all| ["text", "image", "rsum"].map(|key| all[key].clone()));
+        (run, result)
+    };
+    assert!(evaluated().1.is_some());
+    let features = fs::read_dir(path.join("ds/features")).unwrap().next().unwrap().unwrap().path();
+    for (file, flips) in [
+        (path.join("run/model.safetensors"), 24),
+        (path.join("run/model.json"), 24),
+        (path.join("run/vocabulary.json"), 8),
+        (features, 8),
+    ] {
+        refused_or_the_same(&file, flips, evaluated);
     }
 }

@@ -128,8 +128,10 @@ impl<'a> Draft<'a> {
         self.keep = true;
     }
 
-    /// Writes the manifest and gives the dataset its name.
+    /// Writes the manifest, with fingerprints of the features, and gives the dataset its name.
     pub(crate) fn finish(mut self, manifest: &Manifest) -> Result<(), Error> {
+        let mut manifest = manifest.clone();
+        manifest.features.iter_mut().try_for_each(|set| set.seal(&self.folder))?;
         manifest.write(&self.folder.join(MANIFEST))?;
         let earlier = self.earlier()?;
         let replaced = self.may_replace(&self.target);

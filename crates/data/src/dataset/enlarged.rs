@@ -298,14 +298,6 @@ fn enlarged_source(source: &str, captions: usize, images: usize) -> String {
     format!("{first}, enlarged by {} captions{images}", before.0 + captions)
 }
 
-/// Rewrites the paths in `made_by` for another folder: the principal components stay in `old`.
-pub(super) fn at_home_in(old: &Path, mut made_by: toml::Table) -> toml::Table {
-    if let Some(toml::Value::String(file)) = made_by.get_mut("pca") {
-        *file = old.join(&*file).display().to_string();
-    }
-    made_by
-}
-
 pub(super) fn write_line(file: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *file, value)?;
     file.write_all(b"\n")

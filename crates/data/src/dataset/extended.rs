@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use half::f16;
 use rayon::prelude::*;
 
-use super::enlarged::{at_home_in, write_file, write_line};
+use super::enlarged::{write_file, write_line};
 use super::{Dataset, Draft, FeatureSet, ITEMS, Item, Manifest, Per};
 use crate::{Dtype, Error, Matrix, Progress, Side, npy};
 
@@ -92,7 +92,7 @@ impl Dataset {
         for (number, set) in self.manifest.features.iter().enumerate() {
             let features = self.open_features(set)?;
             let row = |index: usize| features.row(index).map_or(-1, |row| row as i64);
-            let mut files: Vec<PathBuf> = set.files.iter().map(|file| old.join(file)).collect();
+            let mut larger = set.from_elsewhere(old);
             let mut rows: Vec<i64>;
             match (set.side, set.per) {
                 (Side::Image, Per::Item) if set.name == images.set => {
@@ -102,7 +102,7 @@ impl Dataset {
                     if !added.is_empty() {
                         let path = new.join(ADDED);
                         write_rows(&path, features.matrix(), added.len(), images.row, progress)?;
-                        files.push(ADDED.into());
+                        larger.files.push(ADDED.into());
                     }
                 }
                 (Side::Text, Per::Caption) => {
@@ -115,8 +115,8 @@ impl Dataset {
             }
             let own = PathBuf::from(format!("features/{number}.rows.npy"));
             write_file(&new.join(&own), |file| npy::write_i64(file, &rows))?;
-            let made_by = set.made_by.clone().map(|made_by| at_home_in(old, made_by));
-            sets.push(FeatureSet { files, rows: Some(own), made_by, ..set.clone() });
+            larger.list_rows_in(own);
+            sets.push(larger);
         }
         Ok(sets)
     }
@@ -187,6 +187,7 @@ mod tests {
             files: vec![file.into()],
             rows: None,
             made_by: None,
+            digests: Default::default(),
         };
         let dataset = sample::dataset(&old, &items, |manifest| {
             manifest.features = vec![

@@ -1,10 +1,11 @@
 //! `dataset.toml`: the contents of a dataset, for people and programs.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AtomicFile, Error, Side, ordinary};
+use crate::{AtomicFile, Error, Side, fingerprint_of, ordinary};
 
 /// The format version this program writes. It refuses to read any other.
 const VERSION: u32 = 1;
@@ -58,6 +59,71 @@ pub struct FeatureSet {
     /// How the features were made, so that more can be made in the same way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<toml::Table>,
+    /// Fingerprints of those files that nextpair wrote, by their paths in `files` and `rows`. Files that
+    /// were made elsewhere, and those of more than [`LARGEST_CHECKED`] bytes, have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub digests: BTreeMap<PathBuf, String>,
+}
+
+/// Larger files of features are not checked when they are opened: reading them once more takes too
+/// long.
+pub const LARGEST_CHECKED: u64 = 1 << 30;
+
+impl FeatureSet {
+    /// Takes the fingerprints of the files in `folder`, the dataset's, which have just been written.
+    pub(super) fn seal(&mut self, folder: &Path) -> Result<(), Error> {
+        for file in self.files.iter().chain(&self.rows).filter(|file| file.is_relative()) {
+            let path = folder.join(file);
+            let size = path.metadata().map_err(|e| Error::io(&path, e))?.len();
+            if size <= LARGEST_CHECKED && !self.digests.contains_key(file) {
+                self.digests.insert(file.clone(), fingerprint_of(&path)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if a file is not what it was when its fingerprint was taken.
+    pub(super) fn check_sealed(&self, folder: &Path) -> Result<(), Error> {
+        for (file, digest) in &self.digests {
+            let path = folder.join(file);
+            if fingerprint_of(&path)? != *digest {
+                let what = format!(
+                    "damaged, or changed since it became features of {}; take a copy of it, or make \
+                     the features again",
+                    self.name
+                );
+                return Err(Error::format(&path, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same features, for the manifest of another dataset than that in `folder`.
+    pub(super) fn from_elsewhere(&self, folder: &Path) -> FeatureSet {
+        let digests = self.digests.iter();
+        FeatureSet {
+            files: self.files.iter().map(|file| folder.join(file)).collect(),
+            rows: self.rows.as_ref().map(|rows| folder.join(rows)),
+            made_by: self.made_by.clone().map(|made_by| at_home_in(folder, made_by)),
+            digests: digests.map(|(file, digest)| (folder.join(file), digest.clone())).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Lists the rows in another file.
+    pub(super) fn list_rows_in(&mut self, file: PathBuf) {
+        if let Some(other) = self.rows.replace(file) {
+            self.digests.remove(&other);
+        }
+    }
+}
+
+/// Rewrites the paths in `made_by` for another folder: the principal components stay in `old`.
+fn at_home_in(old: &Path, mut made_by: toml::Table) -> toml::Table {
+    if let Some(toml::Value::String(file)) = made_by.get_mut("pca") {
+        *file = old.join(&*file).display().to_string();
+    }
+    made_by
 }
 
 /// The owner of a row of a feature file.

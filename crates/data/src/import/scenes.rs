@@ -197,6 +197,7 @@ fn manifest(name: &str, source: &str, settings: &Settings) -> Manifest {
             files: vec![FEATURES.into()],
             rows: None,
             made_by: Some(made_by()),
+            digests: Default::default(),
         }],
         ..Manifest::new(name, source)
     }

@@ -119,7 +119,15 @@ impl<'a> Sink<'a> {
         };
         let files = files.iter().map(whole).collect::<Result<_, _>>()?;
         let (name, rows, made_by) = (name.to_owned(), None, None);
-        let set = FeatureSet { name, side, per: Per::Item, files, rows, made_by };
+        let set = FeatureSet {
+            name,
+            side,
+            per: Per::Item,
+            files,
+            rows,
+            made_by,
+            digests: Default::default(),
+        };
         self.manifest.features.push(set);
         self.available.insert(side, available);
         Ok(())

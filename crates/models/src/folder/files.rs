@@ -1,26 +1,19 @@
 //! The files of a model folder: their names, how to write them, and who may.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nextpair_data::{AtomicFile, FolderLock};
 use serde::Serialize;
 
 use crate::Error;
 
-/// The resolved settings. Older folders call it [`OLD_SPEC`].
+/// The resolved settings.
 pub(super) const SPEC: &str = "model.json";
-pub(super) const OLD_SPEC: &str = "run.json";
 pub(super) const VOCABULARY: &str = "vocabulary.json";
 pub(crate) const PAIRS: &str = "pairs.jsonl";
 pub(super) const WEIGHTS: &str = "model.safetensors";
 pub(super) const START: &str = "start.safetensors";
-
-/// The path of a folder's spec, whether it exists or not.
-pub(super) fn spec_path(folder: &Path) -> PathBuf {
-    let (path, old) = (folder.join(SPEC), folder.join(OLD_SPEC));
-    if !path.exists() && old.exists() { old } else { path }
-}
 
 /// Rejects a folder with foreign files. Files of a creation that was killed may be overwritten.
 pub(super) fn refuse_strangers(folder: &Path) -> Result<(), Error> {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nextpair_data::dataset::Dataset;
-use nextpair_data::ordinary;
+use nextpair_data::{fingerprint, ordinary};
 use serde::{Deserialize, Serialize};
 
-use super::files::write;
+use super::files::{SPEC, write};
 use crate::{Config, Device, Error, Inputs, Makers, Origin, Training};
 
 /// Version of the format.
@@ -46,7 +46,8 @@ pub struct Spec {
     /// The model whose weights it began with, by the name it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    /// Fingerprints of the files beside it that must not change.
+    /// Fingerprints of the files beside it that must not change. In the file, also that of the settings
+    /// themselves.
     pub files: BTreeMap<String, String>,
 }
 
@@ -128,15 +129,49 @@ impl Spec {
             let what = format!("format {version}; this version reads {VERSION}");
             return Err(Error::file(path, what));
         }
-        let spec: Spec = serde_json::from_slice(&text).map_err(wrong)?;
+        let mut spec: Spec = serde_json::from_slice(&text).map_err(wrong)?;
+        let what = match spec.files.remove(SPEC) {
+            Some(own) if own == fingerprint_of_settings(&text).map_err(wrong)? => None,
+            Some(_) => Some("damaged, or changed after the model was made"),
+            None => Some("without a fingerprint of itself: damaged, or of an earlier version"),
+        };
+        if let Some(what) = what {
+            return Err(Error::file(path, what));
+        }
         spec.model.check()?;
         spec.training.check()?;
         Ok(spec)
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<(), Error> {
-        let text = serde_json::to_string_pretty(self);
-        let text = text.map_err(|e| Error::file(path, e.to_string()))? + "\n";
-        write(path, text.as_bytes())
+        let text = |spec: &Spec| {
+            let text = serde_json::to_string_pretty(spec)?;
+            Ok(text + "\n")
+        };
+        let sealed = || {
+            let own = fingerprint_of_settings(text(self)?.as_bytes())?;
+            let mut sealed = self.clone();
+            sealed.files.insert(SPEC.to_owned(), own);
+            text(&sealed)
+        };
+        let sealed = sealed().map_err(|e: serde_json::Error| Error::file(path, e.to_string()))?;
+        write(path, sealed.as_bytes())
     }
+}
+
+/// The fingerprint of written settings, whatever their layout, without that fingerprint.
+fn fingerprint_of_settings(text: &[u8]) -> Result<String, serde_json::Error> {
+    let mut settings: serde_json::Value = serde_json::from_slice(text)?;
+    if let Some(files) = settings.get_mut("files").and_then(|files| files.as_object_mut()) {
+        files.remove(SPEC);
+    }
+    Ok(fingerprint(settings.to_string().as_bytes()))
+}
+
+/// Edited settings, with the fingerprint of what they are now.
+#[cfg(test)]
+pub(crate) fn resealed(text: &str, edit: impl FnOnce(String) -> String) -> String {
+    let own = |text: &str| fingerprint_of_settings(text.as_bytes()).unwrap_or_default();
+    let edited = edit(text.to_owned());
+    edited.replace(&own(text), &own(&edited))
 }

@@ -116,15 +116,17 @@ impl ModelFolder {
         let Some(written) = position.weights.as_ref().filter(|_| path.exists()) else {
             return Ok(());
         };
-        if self.weights_epoch()?.is_some_and(|epoch| epoch > position.epochs) {
+        if *written == self.weights_fingerprint()? {
+            return Ok(());
+        }
+        // Damaged weights have no epoch.
+        let epoch = self.weights_epoch().unwrap_or_default();
+        if epoch.is_some_and(|epoch| epoch > position.epochs) {
             if !self.spec.continued_by.is_empty() {
                 // Another version may not find that epoch the best again, and the best weights
                 // before it are gone: take the best of the epochs still to come.
                 position.best = None;
             }
-            return Ok(());
-        }
-        if *written == self.weights_fingerprint()? {
             return Ok(());
         }
         let what = "not the weights that training wrote; put them back, or delete them and \

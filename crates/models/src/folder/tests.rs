@@ -10,7 +10,7 @@ use nextpair_data::scenes::Settings;
 use nextpair_data::text::Vocabulary;
 use nextpair_kernels::{Device, Tensor};
 
-use super::{ModelFolder, Position, Spec};
+use super::{ModelFolder, Position, SPEC, Spec, resealed};
 use crate::{
     Choice, Config, Corpus, Error, Evaluation, Model, Retrieval, Setting, Training, evaluate,
     evaluate_pairs, evaluate_ranks, tensor_file, train,
@@ -69,7 +69,9 @@ impl World {
 
     fn edit(&self, file: &str, edit: impl FnOnce(String) -> String) {
         let path = self.path("run").join(file);
-        fs::write(&path, edit(fs::read_to_string(&path).unwrap())).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let edited = if file == SPEC { resealed(&text, edit) } else { edit(text) };
+        fs::write(&path, edited).unwrap();
     }
 
     /// Changes the tensors of a file, and its position if one is given.
@@ -83,7 +85,7 @@ impl World {
         let bytes = fs::read(&path).unwrap();
         let (_, head) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
         let metadata = head.metadata().clone().unwrap();
-        let (key, text) = metadata.iter().next().unwrap();
+        let (key, text) = metadata.iter().find(|(key, _)| *key != "digest").unwrap();
         let text = position.map_or(text.clone(), str::to_owned);
         let tensor = |(name, stored): (String, tensor_file::Stored)| {
             let values = stored.values.unwrap();

@@ -11,6 +11,7 @@ use nextpair_data::{Side, npy};
 use nextpair_kernels::{Aggregation, Normaliser, Precision};
 
 use super::*;
+use crate::folder::resealed;
 use crate::{
     Asks, Criterion, Directions, Encoders, Heads, Imram, Measure, Pooling, Scan, Spec, Violation,
     Vse,
@@ -49,6 +50,7 @@ impl World {
             files: vec![PathBuf::from("letters.npy")],
             rows: None,
             made_by: None,
+            digests: Default::default(),
         };
         dataset.add_features(&lock, set).unwrap();
         drop(lock);
@@ -286,8 +288,8 @@ fn go_on(config: Config) {
         let reopened = |member: usize| {
             let path = world.path(&way, member);
             let spec = fs::read_to_string(path.join("model.json")).unwrap();
-            fs::write(path.join("model.json"), spec.replace("\"epochs\": 2", "\"epochs\": 4"))
-                .unwrap();
+            let edited = resealed(&spec, |text| text.replace("\"epochs\": 2", "\"epochs\": 4"));
+            fs::write(path.join("model.json"), edited).unwrap();
             ModelFolder::open(&path).unwrap()
         };
         let folders: Vec<ModelFolder> = (0..SEEDS.len()).map(reopened).collect();

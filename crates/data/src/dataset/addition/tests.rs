@@ -88,6 +88,7 @@ fn sample(folder: &Path) -> Dataset {
             files: vec!["texts.npy".into()],
             rows: None,
             made_by: None,
+            digests: Default::default(),
         }];
     })
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::{Dataset, FeatureSet, Features, NewRows, Per};
-use super::{AddedCaption, Enlargement, at_home_in, write_file};
+use super::{AddedCaption, Enlargement, write_file};
 use crate::{Error, Side, npy};
 
 impl Dataset {
@@ -18,11 +18,9 @@ impl Dataset {
     ) -> Result<Vec<FeatureSet>, Error> {
         let mut sets = Vec::new();
         for (number, set) in self.manifest.features.iter().enumerate() {
-            let mut files: Vec<PathBuf> = set.files.iter().map(|file| old.join(file)).collect();
-            let made_by = set.made_by.clone().map(|made_by| at_home_in(old, made_by));
+            let mut larger = set.from_elsewhere(old);
             if set.per == Per::Item && added.images.is_empty() {
-                let rows = set.rows.as_ref().map(|rows| old.join(rows));
-                sets.push(FeatureSet { files, rows, made_by, ..set.clone() });
+                sets.push(larger);
                 continue;
             }
             let of_set = new.rows_of(set);
@@ -42,11 +40,12 @@ impl Dataset {
             if let Some(NewRows { matrix, .. }) = of_set {
                 let own = PathBuf::from(format!("features/{number}.new.npy"));
                 write_file(&folder.join(&own), |file| npy::write_matrix(file, matrix))?;
-                files.push(own);
+                larger.files.push(own);
             }
             let own = PathBuf::from(format!("features/{number}.rows.npy"));
             write_file(&folder.join(&own), |file| npy::write_i64(file, &rows))?;
-            sets.push(FeatureSet { files, rows: Some(own), made_by, ..set.clone() });
+            larger.list_rows_in(own);
+            sets.push(larger);
         }
         Ok(sets)
     }

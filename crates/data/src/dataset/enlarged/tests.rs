@@ -36,6 +36,7 @@ fn sample(folder: &Path) -> Dataset {
         files: vec![file.into()],
         rows: rows.map(Into::into),
         made_by: None,
+        digests: Default::default(),
     };
     dataset(folder, &items, |manifest| {
         manifest.images = Some("images".into());

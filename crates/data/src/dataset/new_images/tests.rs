@@ -38,6 +38,7 @@ fn sample(folder: &Path) -> Dataset {
         files: vec![format!("{name}.npy").into()],
         rows: rows.map(Into::into),
         made_by: None,
+        digests: Default::default(),
     };
     dataset(&old, &items, |manifest| {
         manifest.images = Some("pictures".into());

@@ -76,6 +76,7 @@ fn dataset(path: &Path) {
         files: vec![PathBuf::from(format!("{name}.npy"))],
         rows: None,
         made_by: None,
+        digests: Default::default(),
     };
     dataset.add_features(&lock, set("letters", Side::Text, Per::Caption)).unwrap();
     dataset.add_features(&lock, set("sides", Side::Image, Per::Item)).unwrap();

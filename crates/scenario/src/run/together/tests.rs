@@ -36,6 +36,7 @@ fn dataset(path: &Path) {
         files: vec![PathBuf::from("letters.npy")],
         rows: None,
         made_by: None,
+        digests: Default::default(),
     };
     dataset.add_features(&lock, set).unwrap();
 }
