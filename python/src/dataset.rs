@@ -128,13 +128,14 @@ impl Dataset {
     }
 
     /// Adds features that were made elsewhere: their name, side, and whether items or captions have them. There
-    /// is a row for each, or for those that `rows` names.
+    /// is a row for each, or for those that `rows` names. Features of this name are replaced if `replace` is set.
     fn add_features(
         &self,
         py: Python<'_>,
         about: (String, String, String),
         array: Lent,
         rows: Option<Vec<i64>>,
+        replace: bool,
         how: How<'_>,
     ) -> PyResult<()> {
         let matrix = array.matrix(py)?;
@@ -150,6 +151,17 @@ impl Dataset {
             if found != owners {
                 let what = format!("{found} rows of features for {owners} of them");
                 return Err(Error::format(opened.folder(), what).into());
+            }
+            let taken = |set: &FeatureSet| (set.side, &set.name) == (side, &name);
+            if opened.manifest().features.iter().any(taken) {
+                if !replace {
+                    let what = format!(
+                        "{side} features {name} exist already; give another name, or replace=True"
+                    );
+                    return Err(Error::format(opened.folder(), what).into());
+                }
+                // Before their files change: never old rows with new numbers.
+                opened.remove_features(&lock, side, &name)?;
             }
             let stem = format!("features/{name}.{side}");
             let place = |what: &str| PathBuf::from(format!("{stem}{what}.npy"));

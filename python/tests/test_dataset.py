@@ -104,13 +104,26 @@ def test_features_of_yours(tmp_path: Path) -> None:
     np.testing.assert_array_equal(nextpair.Dataset(dataset.folder).features("text"), texts)
     assert ("clip", "text") in dataset.feature_sets
     with pytest.raises(nextpair.FileError, match="19 rows of features for 20"):
-        dataset.add_features("clip", numbers[1:])
+        dataset.add_features("clip", numbers[1:], replace=True)
     assert (dataset.features("image", "clip") == numbers).all(), "what was there is still there"
     for wrong in ("../clip", "", ".clip"):
         with pytest.raises(nextpair.SettingError, match="^name: "):
             dataset.add_features(wrong, numbers)
     picks = nextpair.select(numbers[:10], numbers[:10], numbers[10:], 3, ids=[item.id for item in dataset][10:], guard="off")
     assert all(pick.id in {item.id for item in dataset} for pick in picks)
+
+
+def test_features_are_replaced_only_on_request(tmp_path: Path) -> None:
+    dataset = nextpair.Dataset.scenes(tmp_path / "scenes", 20)
+    one, other = np.zeros((20, 4), np.float32), np.ones((20, 4), np.float32)
+    dataset.add_features("clip", one)
+    with pytest.raises(nextpair.FileError, match="image features clip exist already; give another name, or replace=True"):
+        dataset.add_features("clip", other)
+    assert (dataset.features("image", "clip") == one).all()
+    dataset.add_features("clip", other, replace=True)
+    assert (nextpair.Dataset(dataset.folder).features("image", "clip") == other).all()
+    captions = sum(len(item.captions) for item in dataset)
+    dataset.add_features("clip", np.ones((captions, 4), np.float32), "text")
 
 
 def test_embed(tmp_path: Path) -> None:

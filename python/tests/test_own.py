@@ -37,6 +37,19 @@ def test_a_class_of_python_is_a_strategy(world: World) -> None:
     assert world.select(2, Returns([7, 3])).scores.tolist() == [0, 0]
 
 
+def test_a_built_in_strategy_with_a_query_of_its_own_is_refused(world: World) -> None:
+    class Mine(nextpair.Margin):
+        def query(self, problem: nextpair.Problem, budget: int) -> Any:  # type: ignore[override]
+            return range(budget)
+
+    class Renamed(nextpair.Margin):
+        pass
+
+    with pytest.raises(nextpair.SettingError, match="^strategy: Mine is a built-in strategy with a query of its own"):
+        world.select(3, Mine())
+    assert world.select(3, Renamed()) == world.select(3, "margin")
+
+
 def test_it_sees_the_problem(world: World) -> None:
     class Looks:
         def query(self, problem: nextpair.Problem, budget: int) -> Any:

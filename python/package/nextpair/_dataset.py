@@ -256,9 +256,9 @@ class Dataset:
         found[missing] = np.nan
         return found
 
-    def add_features(self, name: str, array: Any, side: Side = "image", *, per: Literal["item", "caption"] | None = None) -> None:
+    def add_features(self, name: str, array: Any, side: Side = "image", *, per: Literal["item", "caption"] | None = None, replace: bool = False) -> None:
         """Adds features that were made elsewhere: a row per item (or per caption, which is usual for texts);
-        a row of NaN is one that there is not."""
+        a row of NaN is one that there is not. A name that is taken is refused, unless `replace` is set."""
         if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):
             raise SettingError(f"name: {name!r} is not made of letters, digits, - _ and .")
         wanted = per or ("caption" if _side("side", side) == "text" else "item")
@@ -272,7 +272,7 @@ class Dataset:
         if missing is not None and missing.any():
             rows = np.where(missing, -1, np.cumsum(~missing) - 1).tolist()
             numbers = numbers[~missing]
-        self._engine.add_features((name, side, wanted), lend(numbers, "array", 3), rows, (None, None))
+        self._engine.add_features((name, side, wanted), lend(numbers, "array", 3), rows, replace, (None, None))
         self._engine = _engine.Dataset(self.folder)
 
     def embed(

@@ -147,6 +147,12 @@ def strategy_of(given: Any, parameters: Any) -> tuple[Strategy, CustomStrategy |
     if isinstance(given, Strategy):
         if parameters:
             raise SettingError(f"{next(iter(parameters))}: give it to {type(given).__name__}, which is given already")
+        if type(given).query is not Strategy.query:
+            # The engine would pick by the built-in strategy, and `query` would never be called.
+            raise SettingError(
+                f"strategy: {type(given).__name__} is a built-in strategy with a query of its own, which would not be "
+                "called; for a strategy of yours, define query(problem, budget) in a class that has none of them as its base"
+            )
         return (given, None)
     if not callable(getattr(given, "query", None)):
         raise SettingError(f"strategy: {given!r} is no name, and has no method query(problem, budget)")
