@@ -99,9 +99,9 @@ pub fn import_leniently(
     draft.clear()?;
     let name = out.file_name().and_then(|name| name.to_str()).unwrap_or("dataset");
     let manifest = Manifest::new(name, &importer.source());
-    let mut sink = Sink::new(draft.folder(), manifest, leniency, progress)?;
+    let mut sink = Sink::new((out, draft.folder()), manifest, leniency, progress)?;
     importer.read(&mut sink)?;
-    let (manifest, summary) = sink.finish(out)?;
+    let (manifest, summary) = sink.finish()?;
     draft.finish(&manifest)?;
     Ok(summary)
 }

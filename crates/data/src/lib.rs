@@ -20,6 +20,7 @@ pub mod import;
 mod integer;
 mod labels;
 mod lines;
+mod listed;
 pub mod npy;
 pub mod npz;
 mod open;
@@ -34,6 +35,7 @@ pub mod text;
 
 pub use difference::first_difference;
 pub use labels::{read_groups, read_ids, read_indices};
+pub use listed::listed;
 pub use nextpair_core::ordinary::open as open_file;
 pub use nextpair_core::system;
 pub use nextpair_core::{

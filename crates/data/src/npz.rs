@@ -10,7 +10,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use crate::guard::guard;
 use crate::mapping::{self, Bytes};
-use crate::{Error, Matrix, Spill, npy};
+use crate::{Error, Matrix, Spill, listed, npy};
 
 /// Bytes of a compressed member that its header lies in, and that are decompressed at a time.
 const CHUNK: usize = 1 << 16;
@@ -64,7 +64,7 @@ fn read(path: &Path, bytes: &Bytes, array: Option<&str>) -> Result<Matrix, Error
 /// The member of an array: that of this name, or the only one.
 fn chosen(names: &[String], array: Option<&str>) -> Result<String, String> {
     let arrays: Vec<&String> = names.iter().filter(|name| name.ends_with(".npy")).collect();
-    let all = || arrays.iter().map(|name| stem(name)).collect::<Vec<_>>().join(", ");
+    let all = || listed(arrays.iter().map(|name| stem(name)));
     let found = match array {
         Some(array) => arrays.iter().find(|name| stem(name) == array || name.as_str() == array),
         None if arrays.len() == 1 => arrays.first(),

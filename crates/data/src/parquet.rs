@@ -18,7 +18,7 @@ use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
 
 use crate::guard::guard;
-use crate::{Error, Table, ordinary, stamp};
+use crate::{Error, Table, listed, ordinary, stamp};
 use pages::Plausible;
 pub(crate) use records::read_records;
 
@@ -121,7 +121,7 @@ impl<'a> Source<'a> {
     }
 
     fn missing(&self, columns: &[&str]) -> Error {
-        let (wanted, found) = (columns.join(", "), self.columns().join(", "));
+        let (wanted, found) = (columns.join(", "), listed(self.columns()));
         self.error(format!("no column {wanted}; its columns are {found}"))
     }
 

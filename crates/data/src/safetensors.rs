@@ -10,7 +10,7 @@ use half::{bf16, f16};
 
 use crate::guard::guard;
 use crate::mapping::{self, Bytes};
-use crate::{Dtype, Element, Error, Matrix, integer, shape};
+use crate::{Dtype, Element, Error, Matrix, integer, listed, shape};
 pub use sealed::{check_sealed, sealed};
 
 /// Maps one 2-D or 3-D tensor of floating-point numbers. The name may be left out if the file has
@@ -72,7 +72,7 @@ impl SafetensorsFile {
             (Some(name), _) => name,
             (None, [only]) => only,
             (None, _) => {
-                let what = format!("holds {}; name one as FILE:TENSOR", listed(&names));
+                let what = format!("holds {}; name one as FILE:TENSOR", tensors(&names));
                 return Err(self.error(what));
             }
         };
@@ -125,7 +125,7 @@ impl SafetensorsFile {
 
     fn info(&self, name: &str) -> Result<&TensorInfo, Error> {
         self.header.info(name).ok_or_else(|| {
-            self.error(format!("no tensor '{name}'; it holds {}", listed(&self.names())))
+            self.error(format!("no tensor '{name}'; it holds {}", tensors(&self.names())))
         })
     }
 
@@ -147,10 +147,10 @@ fn floats<E: Element>(bytes: &[u8]) -> Vec<f64> {
     bytes.chunks_exact(E::SIZE).map(E::decode).collect()
 }
 
-fn listed(names: &[String]) -> String {
+fn tensors(names: &[String]) -> String {
     match names {
         [] => "no tensors".into(),
-        _ => format!("the tensors {}", names.join(", ")),
+        _ => format!("the tensors {}", listed(names)),
     }
 }
 
@@ -236,6 +236,20 @@ mod tests {
             (file.matrix(Some("h")).unwrap_err(), "tensor 'h': shape (2,) has 1 dimensions"),
         ] {
             assert!(what.to_string().contains(expected), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_message_has_room_for_few_names() {
+        let header: Vec<String> = (0..10_000)
+            .map(|i| format!(r#""t{i}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}"#))
+            .collect();
+        let header = format!("{{{}}}", header.join(","));
+        let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat();
+        let file = from_bytes(bytes).unwrap();
+        for what in [file.matrix(None).unwrap_err(), file.f64s("none").unwrap_err()] {
+            let what = what.to_string();
+            assert!(what.contains(" and 9980 more") && what.len() < 1000, "{what}");
         }
     }
 

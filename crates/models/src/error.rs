@@ -26,7 +26,7 @@ pub enum Error {
         what: String,
     },
     /// Weights that do not belong to the model: every missing, extra or misshapen tensor.
-    #[error("{origin}: these are not the weights of this model:\n{}", listing.join("\n"))]
+    #[error("{origin}: these are not the weights of this model:\n{}", first_of(listing))]
     Weights {
         /// The file, or another source of the weights.
         origin: String,
@@ -163,5 +163,16 @@ impl Error {
     /// An invalid setting.
     pub fn setting(name: &'static str, what: impl Into<String>) -> Self {
         Error::Setting { name, what: what.into() }
+    }
+}
+
+/// Tensors that are shown: a file may have millions.
+const SHOWN: usize = 20;
+
+fn first_of(listing: &[String]) -> String {
+    let shown = listing.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("\n");
+    match listing.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown}\n  and {more} more"),
     }
 }

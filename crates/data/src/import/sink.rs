@@ -39,12 +39,17 @@ pub struct Leniency {
     pub images_optional: bool,
 }
 
+/// Bad entries that end an import which may not skip any.
+const ENOUGH_BAD: usize = 1000;
+
 fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io { error, .. } if error.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// Takes entries and writes a dataset from the good ones.
 pub struct Sink<'a> {
+    /// Where the dataset will be; errors name it.
+    out: PathBuf,
     folder: PathBuf,
     manifest: Manifest,
     leniency: Leniency,
@@ -62,7 +67,7 @@ pub struct Sink<'a> {
 
 impl<'a> Sink<'a> {
     pub(super) fn new(
-        folder: &Path,
+        (out, folder): (&Path, &Path),
         manifest: Manifest,
         leniency: Leniency,
         progress: &'a dyn Progress,
@@ -70,6 +75,7 @@ impl<'a> Sink<'a> {
         let path = folder.join(ITEMS);
         let items = File::create(&path).map_err(|e| Error::io(&path, e))?;
         Ok(Sink {
+            out: out.to_path_buf(),
             folder: folder.to_path_buf(),
             manifest,
             leniency,
@@ -187,9 +193,17 @@ impl<'a> Sink<'a> {
     }
 
     /// Records a bad entry of the source at `place`.
+    ///
+    /// # Errors
+    /// If none may be skipped, and these are enough to tell what is wrong.
     pub fn bad(&mut self, what: &'static str, place: &str, detail: &str) -> Result<(), Error> {
         let colon = if detail.is_empty() { "" } else { ": " };
-        self.log.bad(what, &format!("{place}{colon}{detail}"))
+        self.log.bad(what, &format!("{place}{colon}{detail}"))?;
+        if self.is_refused() && self.log.findings.bad_count() == ENOUGH_BAD {
+            let listing = self.log.findings.listing() + "\n  the rest was not read";
+            return Err(Error::Entries { path: self.out.clone(), count: ENOUGH_BAD, listing });
+        }
+        Ok(())
     }
 
     /// Records an oddity that is not an error.
@@ -244,8 +258,8 @@ impl<'a> Sink<'a> {
         let mut own = HashSet::new();
         for (at, caption) in captions.into_iter().enumerate() {
             if let Err(what) = check_caption(&caption) {
-                let detail = format!("{place}: caption {} of {}: {what}", at + 1, entry.item.id);
-                self.log.bad("impossible caption", &detail)?;
+                let detail = format!("caption {} of {}: {what}", at + 1, entry.item.id);
+                self.bad("impossible caption", place, &detail)?;
                 continue;
             }
             let caption = match caption.trim() {
@@ -329,19 +343,22 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// Completes the dataset. Errors name it `out`.
-    pub(super) fn finish(mut self, out: &Path) -> Result<(Manifest, Summary), Error> {
+    /// Completes the dataset.
+    pub(super) fn finish(mut self) -> Result<(Manifest, Summary), Error> {
         self.write_pending()?;
         let synced = self.items.flush().and_then(|()| self.items.get_ref().sync_all());
         synced.map_err(|e| Error::io(&self.folder.join(ITEMS), e))?;
         let findings = self.log.finish()?;
         let count = findings.bad_count();
         if count > 0 && !self.leniency.skip_bad {
-            let (path, listing) = (out.to_path_buf(), findings.listing());
+            let (path, listing) = (self.out, findings.listing());
             return Err(Error::Entries { path, count, listing });
         }
         if self.manifest.items == 0 {
-            return Err(Error::format(out, "nothing to import: the source has no usable entry"));
+            return Err(Error::format(
+                &self.out,
+                "nothing to import: the source has no usable entry",
+            ));
         }
         for set in &mut self.manifest.features {
             let (rows, available) = (&self.rows[&set.side], self.available[&set.side]);

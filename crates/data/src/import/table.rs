@@ -9,7 +9,7 @@ use super::{Entry, Importer, Sink};
 use crate::dataset::{Item, TRAIN};
 use crate::lines::Lines;
 use crate::rows::{Newlines, reason};
-use crate::{Error, mapping, ordinary, stamp};
+use crate::{Error, listed, mapping, ordinary, stamp};
 
 /// The columns of open_clip's tables.
 const IMAGE_COLUMN: &str = "filepath";
@@ -134,7 +134,7 @@ impl Table {
 
     fn columns(&self, header: &StringRecord, sink: &mut Sink<'_>) -> Result<Columns, Error> {
         let find = |name: &str| header.iter().position(|column| column.trim() == name);
-        let names = || header.iter().collect::<Vec<_>>().join(", ");
+        let names = || listed(header);
         let named = |name: &Option<String>| match name {
             Some(name) => find(name).map(Some).ok_or_else(|| {
                 let what = format!("no column {name}; its columns are {}", names());

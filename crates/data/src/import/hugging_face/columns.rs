@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::HuggingFace;
-use crate::Error;
 use crate::import::captions::KEYS;
 use crate::parquet::columns::{Kind, Leaf};
+use crate::{Error, listed};
 
 /// Stored columns by their indices.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Columns {
             let what = format!(
                 "no column of images or captions; its columns are {}; name them with --image-col and \
                  --caption-col",
-                table.names().join(", ")
+                listed(table.names())
             );
             return Err(Error::format(path, what));
         }
@@ -126,7 +126,7 @@ impl Table<'_> {
         if self.has(name) {
             return Ok(());
         }
-        let what = format!("no column {name}; its columns are {}", self.names().join(", "));
+        let what = format!("no column {name}; its columns are {}", listed(self.names()));
         Err(Error::format(self.path, what))
     }
 

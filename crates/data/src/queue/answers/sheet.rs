@@ -10,7 +10,7 @@ use crate::queue::sheet::{EXPORTED, PROVENANCE, unguarded};
 use crate::queue::shown::wanted;
 use crate::queue::{Answer, Outcome, Provenance, Said};
 use crate::rows::{Newlines, reason};
-use crate::{Error, Side};
+use crate::{Error, Side, listed};
 
 /// Cells of `skip` that mean "not skipped".
 const NOT_SKIPPED: [&str; 4] = ["", "0", "no", "false"];
@@ -83,7 +83,7 @@ impl Columns {
             }
         };
         let needed = |name: &str| {
-            let names = || header.iter().map(str::trim).collect::<Vec<_>>().join(", ");
+            let names = || listed(header.iter().map(str::trim));
             find(name)?.ok_or_else(|| format!("no column {name}; there are {}", names()))
         };
         // In this export the id is Label Studio's own number, and several captions are one JSON

@@ -8,13 +8,13 @@ use csv::{Reader, ReaderBuilder, StringRecord};
 use serde_json::{Map, Value};
 
 use super::{COLUMNS, pick};
-use crate::Error;
 use crate::escape::csv_cell;
 use crate::mapping::{self, Bytes};
 use crate::queue::Task;
 use crate::queue::answers::Place;
 use crate::queue::sheet::{guarded, unguarded};
 use crate::rows::{Newlines, reason};
+use crate::{Error, listed};
 
 /// Writes a header and a row per pick; `why` and `facts` are JSON. Spreadsheets run formulas, and ids
 /// come from anywhere: those that look like one are guarded.
@@ -52,7 +52,7 @@ fn rows(path: &Path, bytes: &Bytes) -> Result<Vec<(Place, Task)>, Error> {
         let found = columns.iter().filter(|column| **column == Some(name)).count();
         let what = match (name, found) {
             ("id", 0) => {
-                let names = header.iter().map(str::trim).collect::<Vec<_>>().join(", ");
+                let names = listed(header.iter().map(str::trim));
                 format!("no column id; there are {names}")
             }
             (_, 0 | 1) => continue,
