@@ -252,7 +252,7 @@ fn files_that_are_not_parts() {
         ("header", "not a whole safetensors file"),
         ("empty", "the file is empty"),
         ("garbage", "not a whole safetensors file"),
-        ("other", "its format is not nextpair-part-2"),
+        ("other", "its format is not nextpair-part-3"),
         ("pool.npy", "pool.npy is not a part of `score`"),
         ("none", "No such file"),
     ] {
@@ -278,7 +278,7 @@ fn damaged_parts_are_not_believed() {
         damaged[8 + length + end - 1] = 0x7f;
         world.write("part-1-of-2", &damaged);
         let words = format!("merge {parts} --out out/picks.jsonl");
-        world.refused(&words, &["part-1-of-2 is not a part", "its items are damaged"]);
+        world.refused(&words, &["part-1-of-2 is not a part", "damaged: its bytes are not"]);
     }
 }
 
