@@ -92,7 +92,7 @@ impl Dataset {
         for (number, set) in self.manifest.features.iter().enumerate() {
             let features = self.open_features(set)?;
             let row = |index: usize| features.row(index).map_or(-1, |row| row as i64);
-            let mut larger = set.from_elsewhere(old);
+            let mut larger = set.seen_from_elsewhere(old);
             let mut rows: Vec<i64>;
             match (set.side, set.per) {
                 (Side::Image, Per::Item) if set.name == images.set => {

@@ -99,7 +99,7 @@ impl FeatureSet {
     }
 
     /// The same features, for the manifest of another dataset than that in `folder`.
-    pub(super) fn from_elsewhere(&self, folder: &Path) -> FeatureSet {
+    pub(super) fn seen_from_elsewhere(&self, folder: &Path) -> FeatureSet {
         let digests = self.digests.iter();
         FeatureSet {
             files: self.files.iter().map(|file| folder.join(file)).collect(),

@@ -66,7 +66,7 @@ fn images_are_looked_for_where_they_should_be() {
 #[test]
 fn nothing_but_bad_entries_ends_an_import_soon() {
     let source = Source::new();
-    source.file("dataset.json", &format!("{{\"images\":[{}{{}}]}}", "{},".repeat(5000)));
+    source.file("dataset.json", format!("{{\"images\":[{}{{}}]}}", "{},".repeat(5000)));
     let what = source.refused(&karpathy(&source));
     for part in ["1000 bad entries", "images[0]: missing", "and 980 more", "the rest was not read"]
     {

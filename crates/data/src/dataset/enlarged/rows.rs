@@ -18,7 +18,7 @@ impl Dataset {
     ) -> Result<Vec<FeatureSet>, Error> {
         let mut sets = Vec::new();
         for (number, set) in self.manifest.features.iter().enumerate() {
-            let mut larger = set.from_elsewhere(old);
+            let mut larger = set.seen_from_elsewhere(old);
             if set.per == Per::Item && added.images.is_empty() {
                 sets.push(larger);
                 continue;
