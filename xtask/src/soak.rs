@@ -179,6 +179,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         return Ok(());
     }
     annotate(kills)?;
+    run_disk(None)?;
     networks::run(500)
 }
 
