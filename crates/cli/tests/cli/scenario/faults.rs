@@ -156,7 +156,7 @@ fn picks_manifest_and_data_that_were_changed() {
         caption,
         "ds: other items than those the experiment was made with",
     );
-    let says = "ds: other features than those the experiment was made with";
+    let says = "damaged, or changed since it became features of regions";
     let header = 128;
     let first_number = |bytes: &[u8]| [&flipped(&bytes[..=header]), &bytes[header + 1..]].concat();
     broken.refused("ds/features/regions.image.npy", first_number, says);
