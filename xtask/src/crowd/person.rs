@@ -1,6 +1,6 @@
 //! One simulated annotator.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use nextpair_engine::Draws;
@@ -141,7 +141,8 @@ impl<'a> Person<'a> {
         let answer = reply["answer"].as_i64().context("an answer without a number")?;
         self.log.sent.push(Sent { item, said, fate: Fate::Stands(answer) });
         if !self.crowd.stopped() && self.chance(self.crowd.habits.undo) {
-            return self.undo(answer);
+            let lease = task["lease_ms"].as_u64().context("a task without the length of its lease")?;
+            return self.undo(answer, Duration::from_millis(lease));
         }
         Ok(reply["next"].take())
     }
@@ -174,9 +175,11 @@ impl<'a> Person<'a> {
         Ok(reply)
     }
 
-    /// Undoes the last answer. Its task is then ours again.
-    fn undo(&mut self, answer: i64) -> Result<Value> {
+    /// Undoes the last answer. Its task is then ours again, unless a server that was killed took longer than a lease to
+    /// say so.
+    fn undo(&mut self, answer: i64, lease: Duration) -> Result<Value> {
         let body = json!({ "key": self.key() });
+        let began = Instant::now();
         let reply = self.act(&format!("/api/answers/{answer}/undo"), Some(&body))?;
         if reply.status == 409 {
             return Ok(Value::Null);
@@ -184,7 +187,8 @@ impl<'a> Person<'a> {
         let last = self.log.sent.last_mut().context("nothing to undo")?;
         last.fate = Fate::Undone;
         let next = reply.json()?;
-        ensure!(next["task"]["item"] == last.item.as_str(), "undone, but in hand is {next}");
+        let ours = next["task"]["item"] == last.item.as_str();
+        ensure!(ours || began.elapsed() >= lease, "undone, but in hand is {next}");
         Ok(next)
     }
 
