@@ -152,7 +152,10 @@ fn of_engine(error: &Engine) -> (&'static str, Option<&'static str>) {
         }
         Engine::FeatureCount { .. } => ("InputError", Some("features")),
         Engine::GroupCount { .. } => ("InputError", Some("groups")),
-        Engine::ZeroBudget | Engine::BudgetTooLarge { .. } => ("SettingError", Some("budget")),
+        Engine::ZeroBudget | Engine::BudgetTooLarge { .. } | Engine::TooFewDistinct { .. } => {
+            ("SettingError", Some("budget"))
+        }
+        Engine::SampledScope => ("SettingError", Some("sample")),
         Engine::NotACosine { .. } => ("SettingError", Some("dedupe")),
         Engine::QueriesUnread { .. } | Engine::QueriesWithoutEmbeddings => {
             ("SettingError", Some("queries"))

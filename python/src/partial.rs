@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use nextpair::{Error, Known, Partial, PartialFile};
+use nextpair::{Candidates, Error, Known, Partial, PartialFile, Selection};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::given::Given;
 use crate::picks::{Names, RawPicks};
-use crate::problem::by_name;
 use crate::work::How;
 
 /// Picks from parts that cover the whole pool. The problem has the settings, the size of the pool, and
@@ -17,17 +16,18 @@ use crate::work::How;
 pub(crate) fn finish(
     py: Python<'_>,
     parts: Vec<Vec<u8>>,
-    strategy: &str,
     budget: usize,
     given: Given,
     names: Names<'_>,
     how: How<'_>,
 ) -> PyResult<RawPicks> {
-    let (strategy, inputs) = (by_name(py, strategy)?, given.inputs(py)?);
+    let selection = given.selection(py)?;
     let (picks, findings) = how.work(py, move |progress| {
         let whole = merged(parts)?;
-        let (problem, _) = inputs.problem(progress)?;
-        let picks = problem.finish(&strategy, whole, budget, progress)?;
+        let Selection { from, strategy, settings, .. } = &selection;
+        let builder = from.problem(strategy, settings, progress)?.settings(settings.clone());
+        let problem = builder.build()?;
+        let picks = problem.finish(strategy, whole, budget, progress)?;
         let known = match problem.features() {
             Ok(features) => Known {
                 picked: Some(features.pool.gather(&picks.indices())),

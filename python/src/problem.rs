@@ -1,40 +1,49 @@
 //! A problem that Python holds, and what can be asked of it.
 
-use nextpair::engine::{self, Distinct, Pick, Picks};
+use std::sync::Arc;
+
+use nextpair::engine::{self, BuiltIn, Kind, Parameter, Pick, Picks, Remaining, pick};
 use nextpair::{
-    Finding, Needs, Partial, PartialFile, Problem as Stated, Progress, Size, Strategy, StrategyName,
+    Candidates, Needs, Partial, PartialFile, Problem as Stated, Progress, Selection, Size, Strategy,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors;
 use crate::findings::{Said, said};
-use crate::given::Given;
+use crate::given::{Arrays, Given};
 use crate::picks::{Names, RawPicks};
 use crate::work::How;
 
 /// A pool, the pairs and the rule that compares them. The arrays stay lent while it lives.
 #[pyclass(frozen, module = "nextpair._engine")]
 pub(crate) struct Problem {
+    /// Items in the pool, duplicates included.
+    #[pyo3(get)]
+    pool: usize,
+    /// What is left of them, and the strategy.
+    selection: Arc<Selection<Arrays>>,
+    remaining: Remaining,
     stated: Stated,
-    /// What is left of the pool, if duplicates were left out.
-    distinct: Option<Distinct>,
 }
 
 #[pymethods]
 impl Problem {
     #[new]
     fn new(py: Python<'_>, given: Given, how: How<'_>) -> PyResult<Self> {
-        let inputs = given.inputs(py)?;
-        let (stated, distinct) = how.work(py, move |progress| Ok(inputs.problem(progress)?))?;
-        Ok(Problem { stated, distinct })
-    }
-
-    /// Items in the pool, duplicates included.
-    #[getter]
-    fn pool(&self) -> usize {
-        let left_out = self.distinct.as_ref().map_or(0, Distinct::left_out);
-        self.stated.pool() + left_out
+        let mut selection = given.selection(py)?;
+        let pool = selection.from.items();
+        let (selection, remaining, stated) = how.work(py, move |progress| {
+            let remaining = selection.remaining(progress)?;
+            if let Some(kept) = &remaining.kept {
+                selection.from = selection.from.only(kept);
+            }
+            let Selection { from, strategy, settings, .. } = &selection;
+            let builder = from.problem(strategy, settings, progress)?.settings(settings.clone());
+            let stated = builder.build()?.of_strategy(strategy)?;
+            Ok((Arc::new(selection), remaining, stated))
+        })?;
+        Ok(Problem { pool, selection, remaining, stated })
     }
 
     /// Pairs that it is compared with.
@@ -46,21 +55,19 @@ impl Problem {
     /// The items to choose from, if duplicates were left out.
     #[getter]
     fn kept(&self) -> Option<Vec<u32>> {
-        self.distinct.as_ref().map(|distinct| distinct.kept.clone())
+        self.remaining.kept.clone()
     }
 
-    /// Picks `budget` items by a strategy of the engine.
+    /// Picks `budget` items by the strategy of the engine.
     fn select(
         &self,
         py: Python<'_>,
-        strategy: &str,
         budget: usize,
         names: Names<'_>,
         guarded: bool,
         how: How<'_>,
     ) -> PyResult<RawPicks> {
-        let strategy = by_name(py, strategy)?;
-        self.answer(py, strategy, budget, names, guarded, how)
+        self.answer(py, self.selection.strategy, budget, names, guarded, how)
     }
 
     /// Checks items that a strategy in Python has chosen, with their scores.
@@ -111,8 +118,9 @@ impl Problem {
 
     /// Looks for what is wrong with the pairs and the pool.
     fn inspect(&self, py: Python<'_>, names: Names<'_>, how: How<'_>) -> PyResult<Vec<Said>> {
-        let stated = self.stated.clone();
-        let findings = how.work(py, move |progress| Ok(stated.inspect_inputs(progress)?))?;
+        let (stated, strategy) = (self.stated.clone(), self.selection.strategy);
+        let findings =
+            how.work(py, move |progress| Ok(stated.inspect_inputs(&strategy, progress)?))?;
         findings.iter().map(|finding| said(finding, &names)).collect()
     }
 
@@ -121,15 +129,15 @@ impl Problem {
     fn score<'py>(
         &self,
         py: Python<'py>,
-        strategy: &str,
         budget: usize,
         thresholds: Option<Vec<u8>>,
         how: How<'_>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let (mut stated, strategy) = (self.stated.clone(), by_name(py, strategy)?);
+        let (mut stated, strategy) = (self.stated.clone(), self.selection.strategy);
         let bytes = how.work(py, move |progress| {
             if let Some(part) = thresholds {
-                stated = stated.with_thresholds_of(&Partial::from_bytes(part)?, progress)?;
+                stated =
+                    stated.with_thresholds_of(&strategy, &Partial::from_bytes(part)?, progress)?;
             }
             Ok(stated.score(&strategy, budget, progress)?.to_bytes()?)
         })?;
@@ -141,12 +149,12 @@ impl Problem {
     /// Where an item of the pool is in the problem, which may lack duplicates.
     fn place(&self, item: u32) -> Result<u32, engine::Error> {
         let refused = |what| Err(engine::Error::BadPicks { strategy: "the strategy", what });
-        match &self.distinct {
-            None if item as usize >= self.stated.pool() => {
-                refused(format!("item {item} of a pool of {}", self.stated.pool()))
+        match &self.remaining.kept {
+            None if item as usize >= self.pool => {
+                refused(format!("item {item} of a pool of {}", self.pool))
             }
             None => Ok(item),
-            Some(distinct) => match distinct.kept.binary_search(&item) {
+            Some(kept) => match kept.binary_search(&item) {
                 Ok(place) => Ok(place as u32),
                 Err(_) => refused(format!("item {item} is left out, or not in the pool")),
             },
@@ -162,37 +170,19 @@ impl Problem {
         guarded: bool,
         how: How<'_>,
     ) -> PyResult<RawPicks> {
-        if let Some(distinct) = &self.distinct
-            && budget > distinct.kept.len()
-        {
-            let (left, all) = (distinct.kept.len(), self.pool());
-            let said = format!(
-                "budget: it is {budget}, but without its duplicates the pool has only {left} of {all} items"
-            );
-            return Err(errors::setting(py, said));
-        }
-        let stated = self.stated.clone();
+        self.remaining.check_budget(budget, self.pool).map_err(|error| errors::raise(py, error))?;
+        let (stated, selection) = (self.stated.clone(), Arc::clone(&self.selection));
         let (picks, findings) = how.work(py, move |progress| {
-            let picks = stated.select_with(&strategy, budget, progress)?;
-            let findings = if guarded { stated.inspect(&picks, progress)? } else { Vec::new() };
-            Ok((picks, findings))
+            Ok(pick(&selection.from, &stated, &strategy, (budget, guarded), progress)?)
         })?;
-        let (picks, findings) = self.among_all(picks, findings);
-        RawPicks::new(picks, self.pool(), &findings, &names)
-    }
-
-    /// Picks and findings by places in the whole pool.
-    fn among_all(&self, picks: Picks, findings: Vec<Finding>) -> (Picks, Vec<Finding>) {
-        let Some(distinct) = &self.distinct else { return (picks, findings) };
-        let findings = findings.into_iter().map(|finding| finding.among(&distinct.kept)).collect();
-        let duplicates = Some(distinct.left_out());
-        (Picks { duplicates, ..picks.among(&distinct.kept) }, findings)
+        let (picks, findings) = self.remaining.place(picks, findings);
+        RawPicks::new(picks, self.pool, &findings, &names)
     }
 }
 
 /// A strategy of the engine.
-pub(crate) fn by_name(py: Python<'_>, name: &str) -> PyResult<StrategyName> {
-    name.parse().map_err(|said| errors::setting(py, format!("strategy: {said}")))
+fn by_name(py: Python<'_>, name: &str) -> PyResult<BuiltIn> {
+    BuiltIn::named(name).map_err(|said| errors::setting(py, format!("strategy: {said}")))
 }
 
 /// The predicted peak of memory of a selection, in bytes.
@@ -210,15 +200,27 @@ pub(crate) fn predicted_peak(
     Ok(by_name(py, strategy)?.predicted_peak(&size))
 }
 
-/// Every strategy of the engine: its name, and whether it needs similarities, vectors, and looks at
-/// queries.
+/// A parameter: its name, the kind of its values, the words to choose from, and the default.
+type ParameterFacts = (&'static str, &'static str, Vec<&'static str>, String);
+
+/// Every strategy of the engine: its name, whether it needs similarities, vectors, and looks at queries, and its parameters.
 #[pyfunction]
-pub(crate) fn strategies() -> Vec<(&'static str, bool, bool, bool)> {
-    let row = |strategy: &StrategyName| {
-        let Needs { matching, features, queries } = strategy.needs();
-        (strategy.as_str(), matching, features, queries)
+pub(crate) fn strategies() -> Vec<(&'static str, bool, bool, bool, Vec<ParameterFacts>)> {
+    let facts = |parameter: &Parameter<'_>| {
+        let (kind, words) = match parameter.value.kind() {
+            Kind::Whole => ("whole", Vec::new()),
+            Kind::Number => ("number", Vec::new()),
+            Kind::Amount => ("whole", Vec::new()),
+            Kind::Choice(words) => ("choice", words.to_vec()),
+        };
+        (parameter.name(), kind, words, parameter.value.text())
     };
-    StrategyName::ALL.iter().map(row).collect()
+    let row = |mut strategy: BuiltIn| {
+        let Needs { matching, features, queries } = strategy.needs();
+        let parameters = strategy.parameters().iter().map(facts).collect();
+        (strategy.name(), matching.is_some(), features.is_some(), queries, parameters)
+    };
+    BuiltIn::all().map(row).collect()
 }
 
 /// Items that a strategy in Python chose.

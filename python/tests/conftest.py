@@ -14,7 +14,7 @@ from nextpair import _engine
 # A shell that runs the tests in the background has it ignored, and Python takes that over.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-NEEDS = {name: (matching, features) for name, matching, features, _ in _engine.strategies()}
+NEEDS = {name: (matching, features) for name, matching, features, *_ in _engine.strategies()}
 
 
 class World(NamedTuple):

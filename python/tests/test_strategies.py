@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from typing import Any
 
@@ -12,6 +13,8 @@ from sklearn.base import clone
 
 import nextpair
 from nextpair import _engine
+from nextpair._select import Parameters
+from nextpair._strategies import parameters_of
 
 every = pytest.mark.parametrize("name", nextpair.STRATEGIES)
 
@@ -21,6 +24,17 @@ def test_the_engine_has_no_other_strategies() -> None:
     for name, kind in nextpair.STRATEGIES.items():
         assert kind.name == name
         assert getattr(nextpair, kind.__name__) is kind
+
+
+@every
+def test_parameters_are_those_that_the_engine_declares(name: str) -> None:
+    # Vectors are given, so that there is nothing to make of them.
+    declared = {own: default for own, _, _, default in parameters_of(name) if own != "features"}
+    signature = inspect.signature(nextpair.STRATEGIES[name]).parameters
+    usual = {own: "" if it.default is None else str(it.default) for own, it in signature.items()}
+    beside = {"random_state"} | ({"scope", "anchors", "rivals"} if "sample" in declared else set())
+    assert {own: default for own, default in usual.items() if own not in beside} == declared
+    assert declared.keys() <= Parameters.__annotations__.keys()
 
 
 @every

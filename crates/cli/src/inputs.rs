@@ -8,14 +8,12 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nextpair::data::queue::read_refused;
 use nextpair::data::{Columns, Side, open_columns, read_groups, read_indices};
-use nextpair::engine::{
-    Alike, Fill, Guards, Metric, Rule, Scope, Settings, StrategyName, Weight, group_labels,
-};
-use nextpair::scenario::{Bow, ItemFeatures};
-use nextpair::{BagOfWords, Files, Matrix, Paths, SimilarityPaths};
+use nextpair::engine::{Alike, BuiltIn, Metric, Rule, Scope, Settings, Strategy, group_labels};
+use nextpair::{BagOfWords, Files, Paths, Selection, SimilarityPaths};
 
 use crate::device::SelectionDeviceArgs;
-use crate::selection::Selection;
+use crate::parameters::ParameterArgs;
+use crate::selection::Opened;
 
 /// The flags of a selection.
 #[derive(clap::Args, Debug)]
@@ -68,30 +66,18 @@ pub(crate) struct SelectionArgs {
     pub(crate) budget: usize,
     /// How items are chosen
     #[arg(long, default_value = "hard-negative", value_parser = strategies())]
-    pub(crate) strategy: StrategyName,
+    strategy: String,
+    #[command(flatten)]
+    parameters: ParameterArgs,
     /// All pairs, or a sample of them
     #[arg(long, value_enum)]
     scope: Option<ScopeName>,
-    /// Pairs of the mini batch, drawn by the seed
-    #[arg(
-        long,
-        value_name = "M",
-        conflicts_with = "sample_indices",
-        allow_negative_numbers = true
-    )]
-    sample: Option<usize>,
     /// Pairs of the mini batch, one index per line: anchors and rivals
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "sample")]
     sample_indices: Option<PathBuf>,
     /// Pairs whose rivals set the thresholds, one index per line
     #[arg(long, value_name = "FILE")]
     rival_indices: Option<PathBuf>,
-    /// The threshold is the k-th largest rival similarity
-    #[arg(long, value_name = "K", default_value_t = 1, allow_negative_numbers = true)]
-    top_k: usize,
-    /// What a hit is worth
-    #[arg(long, value_enum, default_value_t = WeightName::Surplus)]
-    weight: WeightName,
     /// How embeddings are compared
     #[arg(long, value_enum, default_value_t = SimilarityName::Cosine)]
     similarity: SimilarityName,
@@ -109,39 +95,12 @@ pub(crate) struct SelectionArgs {
     paired_ids: Option<PathBuf>,
     #[command(flatten)]
     columns: ColumnArgs,
-    /// One vector per item from several, for distances: their mean, or a bag of 300 visual words.
-    /// With --model these are the features of the dataset, or, encoded, what the model makes of
-    /// them; captions that the model reads word by word have the mean of their encoded words
-    #[arg(long, value_enum, default_value_t = FeaturesName::Mean)]
-    pub(crate) features: FeaturesName,
     /// --features bow: local vectors that k-means finds the visual words of [default: 30000]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     bow_sample: Option<usize>,
     /// --features bow: rounds of k-means at most [default: 20]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     bow_iterations: Option<usize>,
-    /// Ignore similarities above this as likely false negatives
-    #[arg(long, value_name = "S", allow_negative_numbers = true)]
-    max_score: Option<f64>,
-    /// Ignore similarities above the own pair's minus this
-    #[arg(long, value_name = "M", allow_negative_numbers = true)]
-    absolute_margin: Option<f64>,
-    /// Ignore similarities above the own pair's minus this share of it
-    #[arg(long, value_name = "M", allow_negative_numbers = true)]
-    relative_margin: Option<f64>,
-    /// Hard negatives: what fills the budget when fewer items have a hit
-    #[arg(long, value_enum, default_value_t = FillName::NearestMiss)]
-    fill: FillName,
-    /// herding, novelty: items whose cover is measured, drawn from pool and pairs [default: 2000]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    points: Option<usize>,
-    /// herding, novelty: squared distance at which an item stands for another [default: the median
-    /// to the nearest neighbour]
-    #[arg(long, value_name = "S", allow_negative_numbers = true)]
-    bandwidth: Option<f64>,
-    /// novelty, entropy: temperature of the similarities [default: 0.05 for cosines]
-    #[arg(long, value_name = "T", allow_negative_numbers = true)]
-    entropy_temperature: Option<f64>,
     /// herding, novelty: what people search for in a pool of images; items that it asks for count
     /// more. Embeddings of texts, or with --model lines of text or vectors like the dataset's text
     /// features (.npy)
@@ -213,9 +172,8 @@ pub(crate) fn budget(text: &str) -> Result<usize, String> {
 }
 
 /// Parses strategies by the names the engine knows.
-fn strategies() -> impl TypedValueParser<Value = StrategyName> {
-    let names = StrategyName::ALL.iter().map(|strategy| strategy.as_str());
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<StrategyName>())
+fn strategies() -> PossibleValuesParser {
+    PossibleValuesParser::new(BuiltIn::all().map(|strategy| strategy.name()))
 }
 
 /// Parses the two sides of a pair by name.
@@ -233,67 +191,44 @@ enum ScopeName {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WeightName {
-    Surplus,
-    Count,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FillName {
-    NearestMiss,
-    Index,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum SimilarityName {
     Cosine,
     Dot,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FeaturesName {
-    Mean,
-    Bow,
-    Encoded,
-}
-
-impl From<FeaturesName> for ItemFeatures {
-    fn from(name: FeaturesName) -> Self {
-        match name {
-            FeaturesName::Mean => ItemFeatures::Mean,
-            FeaturesName::Bow => ItemFeatures::Bow,
-            FeaturesName::Encoded => ItemFeatures::Encoded,
-        }
-    }
-}
-
 impl SelectionArgs {
     /// Opens the files and checks everything that needs no computing.
-    pub(crate) fn open(&self) -> Result<Selection> {
+    pub(crate) fn open(&self) -> Result<Opened> {
         match (&self.model, &self.dataset, &self.pool) {
             (Some(run), Some(dataset), _) => {
-                Ok(Selection::Model(Box::new(self.open_model(run, dataset)?)))
+                Ok(Opened::Model(Box::new(self.open_model(run, dataset)?)))
             }
             _ if !self.pool_similarities.is_empty() => {
-                Ok(Selection::Files(Box::new(self.with(self.open_similarities()?, None)?)))
+                Ok(Opened::Files(Box::new(self.with(self.open_similarities()?)?)))
             }
-            (_, _, Some(pool)) => Ok(Selection::Files(Box::new(self.open_files(pool)?))),
+            (_, _, Some(pool)) => Ok(Opened::Files(Box::new(self.open_files(pool)?))),
             _ => bail!("give --pool with embeddings, or --model with a DATASET"),
         }
     }
 
+    /// Returns the strategy with its parameters.
+    pub(crate) fn strategy(&self) -> Result<BuiltIn> {
+        self.parameters.strategy(&self.strategy)
+    }
+
     /// Returns the settings of the visual words.
-    pub(crate) fn bow(&self) -> Result<Bow> {
+    pub(crate) fn words(&self) -> Result<BagOfWords> {
         let given = [("--bow-sample", self.bow_sample), ("--bow-iterations", self.bow_iterations)];
+        let bow = self.parameters.typed("features") == Some("bow");
         for (flag, number) in given.into_iter().filter_map(|(flag, n)| Some((flag, n?))) {
-            ensure!(self.features == FeaturesName::Bow, "{flag} is for --features bow");
+            ensure!(bow, "{flag} is for --features bow");
             ensure!(number > 0, "{flag} is 0; at least 1 is needed");
         }
-        let usual = Bow::default();
-        Ok(Bow {
+        let usual = BagOfWords::default();
+        Ok(BagOfWords {
             sample: self.bow_sample.unwrap_or(usual.sample),
             iterations: self.bow_iterations.unwrap_or(usual.iterations),
-            once: false,
+            ..usual
         })
     }
 
@@ -305,13 +240,13 @@ impl SelectionArgs {
     }
 
     /// Opens the files of a selection and checks everything that needs no computing.
-    fn open_files(&self, pool: &Path) -> Result<nextpair::Selection> {
+    fn open_files(&self, pool: &Path) -> Result<Selection<Files>> {
         let given = [&self.paired_images, &self.paired_texts];
         let flags = ["--paired-images", "--paired-texts"];
         let ((own, own_flag), (other, other_flag)) =
             self.pool_side.own_and_other((given[0], flags[0]), (given[1], flags[1]));
         let paired = own.clone().with_context(|| format!("{own_flag} is missing"))?;
-        if other.is_none() && self.strategy.needs().matching {
+        if other.is_none() && self.strategy()?.needs().matching.is_some() {
             bail!("{other_flag} is missing; {} needs it", self.strategy);
         }
         let paths = Paths {
@@ -323,16 +258,16 @@ impl SelectionArgs {
             pair_ids: self.paired_ids.clone(),
         };
         let columns = self.columns.of([Some(&paths.pool), Some(&paths.paired), other.as_ref()])?;
-        let files = Files::open_columns(paths, &columns)?;
-        let queries = match &self.queries {
+        let mut files = Files::open_columns(paths, &columns)?;
+        files.queries = match &self.queries {
             Some(path) => Some(open_columns(path, Side::Text, &columns)?.matrix),
             None => None,
         };
         self.check_queries()?;
-        if queries.is_some() && other.is_none() {
+        if files.queries.is_some() && other.is_none() {
             bail!("{other_flag} is missing; --queries needs it");
         }
-        self.with(files, queries)
+        self.with(files)
     }
 
     /// Opens files of similarities, with vectors if they are given too.
@@ -356,7 +291,7 @@ impl SelectionArgs {
                 bail!("--pool is missing; with {own_flag} it is needed for distances")
             }
         };
-        if self.strategy.needs().features && vectors.is_none() {
+        if self.strategy()?.needs().features.is_some() && vectors.is_none() {
             bail!(
                 "{} measures distances, which similarities do not tell: give --pool and {own_flag} with \
                  vectors of the items too, or another strategy",
@@ -377,25 +312,16 @@ impl SelectionArgs {
     }
 
     /// Returns the selection on open files and checks everything that needs no computing.
-    fn with(&self, files: Files, queries: Option<Matrix>) -> Result<nextpair::Selection> {
-        let bow = self.bow()?;
-        let refused = self.refused()?;
-        let refused = refused.map(|ids| rows_of(&files, &ids)).transpose()?;
-        let selection = nextpair::Selection {
-            refused,
-            dedupe: self.dedupe,
-            queries,
-            device: self.device.of_search()?,
-            strategy: self.strategy,
-            metric: self.metric(),
+    fn with(&self, mut files: Files) -> Result<Selection<Files>> {
+        files.words = self.words()?;
+        files.refused = self.refused()?.map(|ids| rows_of(&files, &ids)).transpose()?;
+        files.device = self.device.of_search()?;
+        files.metric = self.metric();
+        let selection = Selection {
+            strategy: self.strategy()?,
             settings: self.settings(files.pairs())?,
-            features: self.features.into(),
-            words: BagOfWords {
-                sample: bow.sample,
-                iterations: bow.iterations,
-                ..BagOfWords::default()
-            },
-            ..nextpair::Selection::new(files, self.budget)
+            dedupe: self.dedupe,
+            ..Selection::new(files, self.budget)
         };
         match selection.check() {
             Err(nextpair::Error::Selection(error)) => Err(self.blame(error)),
@@ -406,7 +332,7 @@ impl SelectionArgs {
     /// Checks that the strategy and the pool go with queries.
     pub(crate) fn check_queries(&self) -> Result<()> {
         if self.queries.is_some() {
-            ensure!(self.strategy.needs().queries, "--queries is for herding and novelty");
+            ensure!(self.strategy()?.needs().queries, "--queries is for herding and novelty");
             ensure!(self.pool_side == Side::Image, "--queries is for pools of images");
         }
         Ok(())
@@ -431,8 +357,8 @@ impl SelectionArgs {
 
     /// Checks the rule for hits, if the strategy uses hits.
     pub(crate) fn check_rule(&self, settings: &Settings, pairs: usize) -> Result<()> {
-        if self.strategy.needs().matching {
-            Rule::new(settings, pairs).map_err(|error| self.blame(error))?;
+        if let Some(hits) = self.strategy()?.needs().matching {
+            Rule::new(hits, settings, pairs).map_err(|error| self.blame(error))?;
         }
         Ok(())
     }
@@ -456,40 +382,11 @@ impl SelectionArgs {
     }
 
     pub(crate) fn settings(&self, pairs: usize) -> Result<Settings> {
-        let guards = Guards {
-            max_score: self.max_score,
-            absolute_margin: self.absolute_margin,
-            relative_margin: self.relative_margin,
-        };
-        // Check here: a strategy that does not use hits never builds the rule that checks them.
-        guards.check()?;
-        let covers = self.strategy.needs().queries;
-        ensure!(covers || self.points.is_none(), "--points is for herding and novelty");
-        ensure!(covers || self.bandwidth.is_none(), "--bandwidth is for herding and novelty");
-        ensure!(
-            self.entropy_temperature.is_none()
-                || matches!(self.strategy, StrategyName::Entropy | StrategyName::Novelty),
-            "--entropy-temperature is for entropy and novelty"
-        );
-        let usual = Settings::default();
         Ok(Settings {
             scope: self.scope(pairs)?,
-            top_k: self.top_k,
-            weight: match self.weight {
-                WeightName::Surplus => Weight::Surplus,
-                WeightName::Count => Weight::Count,
-            },
             groups: self.group_labels(pairs)?,
-            guards,
             seed: self.seed,
             explain: self.explain,
-            fill: match self.fill {
-                FillName::NearestMiss => Fill::NearestMiss,
-                FillName::Index => Fill::Index,
-            },
-            points: self.points.unwrap_or(usual.points),
-            bandwidth: self.bandwidth,
-            temperature: self.entropy_temperature,
         })
     }
 
@@ -512,36 +409,29 @@ impl SelectionArgs {
         }
     }
 
-    fn scope(&self, pairs: usize) -> Result<Scope> {
-        let sampled = self.sample.is_some() || self.sample_indices.is_some();
+    fn scope(&self, pairs: usize) -> Result<Option<Scope>> {
+        let drawn = self.parameters.typed("sample").is_some();
+        ensure!(
+            !drawn || self.rival_indices.is_none(),
+            "--rival-indices goes with --sample-indices, not with --sample"
+        );
+        let given = drawn || self.sample_indices.is_some();
         match self.scope {
-            Some(ScopeName::Full) if sampled => {
+            Some(ScopeName::Full) if given => {
                 bail!("--scope full takes all pairs; --sample and --sample-indices go with mini")
             }
-            Some(ScopeName::Mini) if !sampled => {
+            Some(ScopeName::Mini) if !given => {
                 bail!("--scope mini needs --sample M or --sample-indices FILE")
             }
             _ => {}
         }
-        let anchors = match &self.sample_indices {
-            Some(path) => Some(read_indices(path)?),
-            None => None,
-        };
-        let rivals = match &self.rival_indices {
-            Some(path) => Some(read_indices(path)?),
-            None => None,
-        };
-        Ok(match (anchors, rivals, self.sample) {
-            (None, None, None) => Scope::Full,
-            (None, None, Some(sample)) => Scope::Mini(sample),
-            (Some(anchors), rivals, _) => {
-                Scope::Given { rivals: rivals.unwrap_or_else(|| anchors.clone()), anchors }
-            }
-            (None, Some(rivals), None) => Scope::Given { anchors: (0..pairs).collect(), rivals },
-            (None, Some(_), Some(_)) => {
-                bail!("--rival-indices goes with --sample-indices, not with --sample")
-            }
-        })
+        let read = |path: &Option<PathBuf>| path.as_deref().map(read_indices).transpose();
+        let (anchors, rivals) = (read(&self.sample_indices)?, read(&self.rival_indices)?);
+        if anchors.is_none() && rivals.is_none() {
+            return Ok(None);
+        }
+        let anchors = anchors.unwrap_or_else(|| (0..pairs).collect());
+        Ok(Some(Scope { rivals: rivals.unwrap_or_else(|| anchors.clone()), anchors }))
     }
 }
 

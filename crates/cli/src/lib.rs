@@ -28,6 +28,7 @@ mod merge;
 mod next;
 mod numbers;
 mod output;
+mod parameters;
 mod progress;
 mod quickstart;
 mod rehearse;
@@ -56,8 +57,8 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{CommandFactory, Parser, Subcommand};
+use nextpair::core::Watch;
 use nextpair::models::{Device, Origin};
-use nextpair::scenario::Watch;
 
 use flag_file::Expanded;
 use numbers::megabytes;

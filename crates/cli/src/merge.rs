@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use anyhow::Result;
 use nextpair::Part;
+use nextpair::core::Watch;
+use nextpair::data::queue::{Anchor, tasks};
 
 use crate::next;
 use crate::output::{Output, OutputArgs};
 use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::warnings::{GuardArgs, Warning};
-use nextpair::scenario::{Anchor, Watch, tasks};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nextpair::data::Side;
 use nextpair::data::dataset::{Dataset, Per, TEST, TRAIN};
-use nextpair::engine::{Alike, Fill, ItemFeatures, Weight};
+use nextpair::engine::{Alike, Strategy};
 use nextpair::models::{Corpus, ModelFolder, Pair};
 use nextpair::scenario::{Arm, unpaired};
 
@@ -42,36 +42,15 @@ impl Next {
         self.words(&typed::quoted(text))
     }
 
-    /// Adds the flags of a selection by a strategy, of so many pairs. Queries are a file of their own.
-    pub(crate) fn strategy(self, arm: &Arm, pairs: usize) -> Self {
-        let mut flags = vec![format!("--strategy {}", arm.strategy)];
-        let mut add = |name: &str, value: Option<String>| {
-            flags.extend(value.map(|value| format!("--{name} {value}").trim_end().to_owned()));
-        };
-        let number = |value: Option<f64>| value.map(|value| value.to_string());
-        add("scope", arm.mini.map(|_| "mini".to_owned()));
-        add("sample", arm.mini.map(|mini| mini.whole_of(pairs).to_string()));
-        add("top-k", (arm.top_k > 1).then(|| arm.top_k.to_string()));
-        add("weight", (arm.weight == Weight::Count).then(|| "count".to_owned()));
-        let features = match arm.features {
-            ItemFeatures::Mean => None,
-            ItemFeatures::Bow => Some("bow".to_owned()),
-            ItemFeatures::Encoded => Some("encoded".to_owned()),
-        };
-        add("features", features);
-        add("max-score", number(arm.guards.max_score));
-        add("absolute-margin", number(arm.guards.absolute_margin));
-        add("relative-margin", number(arm.guards.relative_margin));
-        add("fill", (arm.fill == Fill::Index).then(|| "index".to_owned()));
-        add("points", arm.points.map(|points| points.to_string()));
-        add("bandwidth", number(arm.bandwidth));
-        add("entropy-temperature", number(arm.temperature));
-        add("usable", arm.usable.then(String::new));
-        let alike = arm.dedupe.map(|alike| match alike {
-            Alike::Exact => String::new(),
-            Alike::Cosine(cosine) => cosine.to_string(),
-        });
-        add("dedupe", alike);
+    /// Adds the flags of a selection by a strategy. Queries are a file of their own.
+    pub(crate) fn strategy(self, arm: &Arm) -> Self {
+        let mut flags = vec![format!("--strategy {}", arm.strategy.name())];
+        flags.extend(arm.strategy.changed(|own| format!("--{} {}", own.flag(), own.value.text())));
+        flags.extend(arm.usable.then(|| "--usable".to_owned()));
+        flags.extend(arm.dedupe.map(|alike| match alike {
+            Alike::Exact => "--dedupe".to_owned(),
+            Alike::Cosine(cosine) => format!("--dedupe {cosine}"),
+        }));
         self.words(&flags.join(" "))
     }
 
@@ -198,7 +177,7 @@ mod tests {
             ("hard-negative", "--strategy hard-negative"),
             (
                 "hard-negative+mini-25%+top-5+count+max-score-0.9+absolute-margin-0.1+relative-margin-0.2+index",
-                "--strategy hard-negative --scope mini --sample 50 --top-k 5 --weight count --max-score 0.9 \
+                "--strategy hard-negative --sample 25% --top-k 5 --weight count --max-score 0.9 \
                  --absolute-margin 0.1 --relative-margin 0.2 --fill index",
             ),
             (
@@ -212,7 +191,7 @@ mod tests {
             ),
         ] {
             let next = Next::new("select --pool-side image --budget 1 --model M DATASET");
-            let line = next.strategy(&name.parse().unwrap(), 200).words("--out picks.jsonl").0;
+            let line = next.strategy(&name.parse().unwrap()).words("--out picks.jsonl").0;
             assert!(line.contains(flags), "{line}");
             let parsed = crate::command().try_get_matches_from(line.split(' '));
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());

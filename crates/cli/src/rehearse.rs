@@ -163,7 +163,7 @@ impl Args {
                 .path(folder)
                 .path(&self.dataset)
                 .words(&format!("--pool-side {} --budget {}", self.pool, self.budget))
-                .strategy(&advice.strategy, advice.paired)
+                .strategy(&advice.strategy)
                 .words("--out")
                 .path(&fresh(Path::new("picks.jsonl"))),
             None => {

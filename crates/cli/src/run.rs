@@ -14,12 +14,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use nextpair::data::dataset::FeatureSource;
 use nextpair::encode::DatasetEncoders;
-use nextpair::engine::Progress;
+use nextpair::engine::{Progress, QUERIES_CAVEAT};
 use nextpair::kernels::prepare_process;
 use nextpair::models::{Device, Mixing};
 use nextpair::scenario::{
-    AT_WHOSE_EXPENSE, Analysis, Experiment, ExperimentFolder, Inbox, Options, Scenario, Study,
-    Waiting, read_experiment,
+    Analysis, Experiment, ExperimentFolder, Inbox, Options, Scenario, Study, Waiting,
+    read_experiment,
 };
 
 use crate::device::DeviceArgs;
@@ -183,7 +183,7 @@ fn finish(folder: &ExperimentFolder) -> Result<ExitCode> {
     let folder = folder.path();
     let found = Analysis::of(&[Study::open(folder)?], false, None)?;
     if found.runs.iter().flat_map(|run| &run.arms).any(|arm| arm.strategy.queries) {
-        say!("+queries: {AT_WHOSE_EXPENSE}");
+        say!("+queries: {QUERIES_CAVEAT}");
     }
     for run in &found.runs {
         print(&format!("{}\n{}", run.summary(), run.table()))?;

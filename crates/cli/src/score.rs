@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail, ensure};
 use nextpair::data::AtomicFile;
-use nextpair::{Part, Shard};
+use nextpair::{Files, Part, Selection, Shard};
 
 use crate::flag_file::FlagFileArgs;
 use crate::inputs::SelectionArgs;
 use crate::interrupt;
 use crate::next::{Next, fresh};
 use crate::progress::Bar;
-use crate::selection::{Selection, announce};
+use crate::selection::{Opened, announce};
 use crate::warnings::{GuardArgs, Warning};
 
 #[derive(clap::Args)]
@@ -36,25 +36,23 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     interrupt::on_stop(interrupt::nothing_kept);
-    args.selection.strategy.check_shardable()?;
-    let Selection::Files(mut selection) = args.selection.open()? else {
+    args.selection.strategy()?.check_shardable()?;
+    let Opened::Files(selection) = args.selection.open()? else {
         bail!(
             "shards are scored from files of embeddings; `nextpair select --model` takes the \
              whole pool at once"
         );
     };
     AtomicFile::check(&args.out)?;
-    selection.thresholds =
+    let thresholds =
         args.thresholds.as_deref().map(|path| thresholds(path, &selection)).transpose()?;
     announce(&selection, Some(args.shard));
     let bar = Bar::new();
-    let part = match args.guards.look() {
-        true => selection.score_inspected(args.shard, &bar),
-        false => selection.score(args.shard, &bar).map(|part| (part, Vec::new())),
-    };
+    let look = args.guards.look();
+    let part = Part::score(&selection, args.shard, thresholds.as_ref(), look, &bar);
     bar.finish();
     let (part, findings) = part?;
-    let files = &selection.files;
+    let files = &selection.from;
     args.guards.say(&Warning::of(&findings, |i| files.pool_id(i), |j| files.pair_id(j)))?;
     part.save(&args.out)?;
     let pool = files.items();
@@ -70,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// The part whose thresholds are taken.
-fn thresholds(path: &Path, selection: &nextpair::Selection) -> Result<Part> {
+fn thresholds(path: &Path, selection: &Selection<Files>) -> Result<Part> {
     let part = Part::load(path)?;
     let path = path.display();
     ensure!(

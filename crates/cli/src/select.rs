@@ -6,6 +6,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
+use nextpair::core::Watch;
+use nextpair::data::queue::tasks;
+use nextpair::engine::QUERIES_CAVEAT;
 
 use crate::flag_file::FlagFileArgs;
 use crate::inputs::SelectionArgs;
@@ -16,7 +19,6 @@ use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::warnings::{GuardArgs, Warning};
 use gallery::GalleryArgs;
-use nextpair::scenario::{Watch, tasks};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -38,22 +40,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     interrupt::on_stop(interrupt::nothing_kept);
     let selection = args.selection.open()?;
     let output = Output::create(&args.output.out)?;
-    output.check_ids(selection.ids())?;
+    let names = selection.names();
+    output.check_ids(names.ids())?;
     let page = args.gallery.open()?;
     let predicted = selection.announce();
     let bar = Bar::new();
     let picks = selection.select(args.guards.look(), &bar);
     bar.finish();
     let (picks, findings) = picks?;
-    let warnings = Warning::of(&findings, |i| selection.id(i), |j| selection.anchor_id(j));
+    let warnings = Warning::of(&findings, |i| names.id(i), |j| names.anchor(j).name);
     args.guards.say(&warnings)?;
     let (stdout_taken, to_annotate) = (output.is_stdout(), output.to_annotate());
-    output.write(&tasks(&picks, |i| selection.id(i), |j| selection.named_anchor(j)))?;
+    output.write(&tasks(&picks, |i| names.id(i), |j| names.anchor(j)))?;
     if let Some(page) = page {
-        page.write(&selection, args.selection.pool_side, &picks)?;
+        page.write((selection.strategy(), args.selection.pool_side), &*names, &picks)?;
     }
     if args.selection.queries.is_some() {
-        say!("queries     {}", nextpair::scenario::AT_WHOSE_EXPENSE);
+        say!("queries     {}", QUERIES_CAVEAT);
     }
     let memory = (predicted, watch.peak());
     Summary::new(selection.strategy(), &picks, start.elapsed(), memory, &args.output.out)
@@ -61,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .print(args.output.json, stdout_taken)?;
     if let Some(picks) = to_annotate.filter(|_| !args.output.json) {
         let dataset = args.selection.dataset().or(args.gallery.dataset());
-        let has_ids = selection.ids().is_some();
+        let has_ids = names.ids().is_some();
         next::annotate(&picks, dataset, args.selection.pool_side, has_ids).say();
     }
     Ok(ExitCode::SUCCESS)

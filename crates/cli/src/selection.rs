@@ -4,23 +4,59 @@ mod of_model;
 
 use anyhow::Result;
 use nextpair::data::dataset::Dataset;
-use nextpair::engine::{Picks, Progress, StrategyName};
-use nextpair::scenario::Anchor;
-use nextpair::{Finding, Shard};
+use nextpair::data::queue::Anchor;
+use nextpair::engine::{BuiltIn, Picks, Progress};
+use nextpair::{Candidates, Files, Finding, Selection, Shard};
 
 pub(crate) use of_model::Modelled;
 
 use crate::numbers::megabytes;
 
 /// A selection with its files open and its flags checked.
-pub(crate) enum Selection {
+pub(crate) enum Opened {
     /// A selection on embeddings in files.
-    Files(Box<nextpair::Selection>),
+    Files(Box<Selection<Files>>),
     /// A selection with a model and the dataset it was trained on.
     Model(Box<Modelled>),
 }
 
-impl Selection {
+/// Names of pool items and pairs, and what is known of them.
+pub(crate) trait Names {
+    /// Returns the ids of the pool items, if they have any.
+    fn ids(&self) -> Option<&[String]>;
+
+    /// Returns the id of a pool item, or its index if it has none.
+    fn id(&self, index: u32) -> String;
+
+    /// Returns the name of a pair, with its item and caption if a model chooses.
+    fn anchor(&self, pair: u32) -> Anchor;
+
+    /// Returns the text that stands for a pool item, if a model chooses from a pool of texts.
+    fn text(&self, _: u32) -> Option<String> {
+        None
+    }
+
+    /// Returns the dataset behind the selection, if a model chooses.
+    fn dataset(&self) -> Option<&Dataset> {
+        None
+    }
+}
+
+impl Names for &Files {
+    fn ids(&self) -> Option<&[String]> {
+        self.pool_ids()
+    }
+
+    fn id(&self, index: u32) -> String {
+        self.pool_id(index)
+    }
+
+    fn anchor(&self, pair: u32) -> Anchor {
+        Anchor { name: self.pair_id(pair), pair: None }
+    }
+}
+
+impl Opened {
     /// Picks items from the pool, and looks for what is wrong with them.
     pub(crate) fn select(
         &self,
@@ -28,77 +64,31 @@ impl Selection {
         progress: &dyn Progress,
     ) -> Result<(Picks, Vec<Finding>)> {
         match self {
-            Selection::Files(selection) if look => Ok(selection.select_inspected(progress)?),
-            Selection::Files(selection) => Ok((selection.select(progress)?, Vec::new())),
-            Selection::Model(model) => model.select(look, progress),
+            Opened::Files(selection) => select(selection, look, progress),
+            Opened::Model(model) => select(&model.selection(), look, progress),
         }
     }
 
-    pub(crate) fn strategy(&self) -> StrategyName {
+    pub(crate) fn strategy(&self) -> BuiltIn {
         match self {
-            Selection::Files(selection) => selection.strategy,
-            Selection::Model(model) => model.strategy,
+            Opened::Files(selection) => selection.strategy,
+            Opened::Model(model) => model.strategy,
         }
     }
 
-    /// Returns the ids of the pool items, if they have any.
-    pub(crate) fn ids(&self) -> Option<&[String]> {
+    /// Returns the names of items and pairs.
+    pub(crate) fn names(&self) -> Box<dyn Names + '_> {
         match self {
-            Selection::Files(selection) => selection.files.pool_ids(),
-            Selection::Model(model) => Some(&model.ids),
-        }
-    }
-
-    /// Returns the id of a pool item, or its index if it has none.
-    pub(crate) fn id(&self, index: u32) -> String {
-        match self {
-            Selection::Files(selection) => selection.files.pool_id(index),
-            Selection::Model(model) => model.ids[index as usize].clone(),
-        }
-    }
-
-    /// Returns the name of a pair.
-    pub(crate) fn anchor_id(&self, index: u32) -> String {
-        match self {
-            Selection::Files(selection) => selection.files.pair_id(index),
-            Selection::Model(model) => model.pair_ids[index as usize].clone(),
-        }
-    }
-
-    /// Returns the name of a pair, with its item and caption if a model chooses.
-    pub(crate) fn named_anchor(&self, index: u32) -> Anchor {
-        Anchor { name: self.anchor_id(index), pair: self.anchor(index) }
-    }
-
-    /// Returns the dataset behind the selection, if a model chooses.
-    pub(crate) fn dataset(&self) -> Option<&Dataset> {
-        match self {
-            Selection::Files(_) => None,
-            Selection::Model(model) => Some(model.dataset()),
-        }
-    }
-
-    /// Returns the text that stands for a pool item, if a model chooses from a pool of texts.
-    pub(crate) fn text(&self, index: u32) -> Option<String> {
-        match self {
-            Selection::Files(_) => None,
-            Selection::Model(model) => model.text(index),
-        }
-    }
-
-    /// Returns the item and the caption of a pair, if a model chooses.
-    pub(crate) fn anchor(&self, index: u32) -> Option<(String, String)> {
-        match self {
-            Selection::Files(_) => None,
-            Selection::Model(model) => model.anchor(index),
+            Opened::Files(selection) => Box::new(&selection.from),
+            Opened::Model(model) => model.names(),
         }
     }
 
     /// Prints the sizes of the selection. Returns its predicted peak memory in bytes, if known.
     pub(crate) fn announce(&self) -> Option<u64> {
         match self {
-            Selection::Files(selection) => Some(announce(selection, None)),
-            Selection::Model(model) => {
+            Opened::Files(selection) => Some(announce(selection, None)),
+            Opened::Model(model) => {
                 model.announce();
                 None
             }
@@ -106,21 +96,35 @@ impl Selection {
     }
 }
 
+fn select<C: Candidates<Error: Into<anyhow::Error>>>(
+    selection: &Selection<C>,
+    look: bool,
+    progress: &dyn Progress,
+) -> Result<(Picks, Vec<Finding>)> {
+    let picks = match look {
+        true => selection.select_inspected(progress),
+        false => selection.select(progress).map(|picks| (picks, Vec::new())),
+    };
+    picks.map_err(Into::into)
+}
+
 /// Prints the sizes of a selection, or of one shard of it. Returns its predicted peak memory in bytes.
-pub(crate) fn announce(selection: &nextpair::Selection, shard: Option<Shard>) -> u64 {
-    let (pool, pairs) = (selection.files.items(), selection.files.pairs());
-    let (items, predicted) = match shard {
+pub(crate) fn announce(selection: &Selection<Files>, shard: Option<Shard>) -> u64 {
+    let files = &selection.from;
+    let (pool, pairs) = (files.items(), files.pairs());
+    let (items, scored) = match shard {
         Some(shard) => {
             let items = shard.items(pool).len();
-            (format!("{items} of {pool}"), selection.predicted_peak_of(shard))
+            (format!("{items} of {pool}"), items)
         }
-        None => (pool.to_string(), selection.predicted_peak()),
+        None => (pool.to_string(), pool),
     };
-    let of = match (selection.files.similarities(), selection.files.vectors()) {
+    let predicted = files.predicted_peak(&selection.strategy, selection.budget, scored);
+    let of = match (files.similarities(), files.vectors()) {
         (None, Some((pool, _))) => format!("{} dimensions", pool.dim()),
         _ => "known similarities".to_owned(),
     };
-    detail!("device: {}", selection.device);
+    detail!("device: {}", files.device);
     say!("{items} pool items, {pairs} pairs, {of}; predicted peak memory {}", megabytes(predicted));
     predicted
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use nextpair::engine::{Picks, StrategyName};
+use nextpair::engine::{BuiltIn, Picks, Strategy};
 use serde::Serialize;
 
 use crate::numbers::megabytes;
@@ -35,7 +35,7 @@ pub(crate) struct Summary {
 
 impl Summary {
     pub(crate) fn new(
-        strategy: StrategyName,
+        strategy: BuiltIn,
         picks: &Picks,
         time: Duration,
         (predicted, peak): (Option<u64>, Option<u64>),
@@ -47,7 +47,7 @@ impl Summary {
         let thresholds =
             (!sorted.is_empty()).then(|| [at(0), at(sorted.len() / 2), at(sorted.len() - 1)]);
         Summary {
-            strategy: strategy.as_str(),
+            strategy: strategy.name(),
             pool: picks.pool,
             picks: picks.picks.len(),
             left_out: picks.left_out,

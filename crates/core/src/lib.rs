@@ -4,6 +4,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod amount;
 mod atomic;
 mod cpu;
 pub mod draw;
@@ -14,6 +15,8 @@ mod lock;
 pub mod mapping;
 mod matrix;
 pub mod ordinary;
+mod peak;
+mod picks;
 mod printable;
 mod progress;
 mod side;
@@ -21,6 +24,7 @@ mod spill;
 pub mod stamp;
 pub mod system;
 
+pub use amount::{Amount, floor};
 pub use atomic::{AtomicFile, remove_folder, rename};
 pub use cpu::{Cpu, WITHOUT, cpu, unknown_switch};
 pub use draw::Draws;
@@ -30,6 +34,8 @@ pub use growing::Growing;
 pub use lock::{FolderLock, lock};
 pub use mapping::stop_on_changed_inputs;
 pub use matrix::{Dtype, Element, Matrix};
+pub use peak::Watch;
+pub use picks::{Fact, Pick, Picks, Reason};
 pub use printable::printable;
 pub use progress::{Progress, Silent, Within};
 pub use side::Side;

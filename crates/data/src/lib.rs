@@ -39,9 +39,9 @@ pub use listed::listed;
 pub use nextpair_core::ordinary::open as open_file;
 pub use nextpair_core::system;
 pub use nextpair_core::{
-    AtomicFile, Draws, Dtype, Element, Error, FolderLock, Growing, Matrix, Progress, Side, Silent,
-    Spill, Within, draw, fingerprint, fingerprint_of, ordinary, remove_folder, rename,
-    stop_on_changed_inputs,
+    Amount, AtomicFile, Draws, Dtype, Element, Error, FolderLock, Growing, Matrix, Progress, Side,
+    Silent, Spill, Watch, Within, draw, fingerprint, fingerprint_of, floor, ordinary,
+    remove_folder, rename, stop_on_changed_inputs,
 };
 pub(crate) use nextpair_core::{mapping, stamp};
 pub use open::{Table, open, open_columns};

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use nextpair_core::{Matrix, Progress, Side};
-use nextpair_engine::{Device, Picks, Problem, StrategyName, Tiles};
+use nextpair_engine::{Device, HardNegative, Picks, Problem, Tiles};
 use rayon::prelude::*;
 
 const BUDGET: usize = 2000;
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for run in runs {
             let phases = Phases::default();
             let clock = Instant::now();
-            let picks = problem.select(StrategyName::HardNegative, BUDGET.min(items), &phases)?;
+            let picks = problem.select(&HardNegative::default(), BUDGET.min(items), &phases)?;
             let took = clock.elapsed().as_secs_f64();
             println!(
                 "{run:<14} {took:8.3} s  {:.0} TFLOP/s, {} items with hits",
@@ -120,7 +120,7 @@ fn check(
     sample.sort_unstable();
     sample.dedup();
     let some = pool.view(sample.iter().map(|&item| item as usize));
-    let there = problem(some)?.select(StrategyName::HardNegative, sample.len(), &())?;
+    let there = problem(some)?.select(&HardNegative::default(), sample.len(), &())?;
     assert!(
         there
             .thresholds

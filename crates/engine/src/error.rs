@@ -231,6 +231,9 @@ pub enum Error {
         /// Columns.
         columns: usize,
     },
+    /// A draw of pairs where pairs are given.
+    #[error("pairs are drawn, or given by their indices, not both")]
+    SampledScope,
     /// A setting that must be above zero.
     #[error("{setting} is {value}; it must be a number above 0")]
     NotPositive {
@@ -248,6 +251,18 @@ pub enum Error {
     /// Embeddings of queries without embeddings to compare them with.
     #[error("queries are embeddings, but the pool is not")]
     QueriesWithoutEmbeddings,
+    /// More items to pick than there are without duplicates.
+    #[error(
+        "the budget is {budget}, but without its duplicates the pool has only {left} of {pool} items"
+    )]
+    TooFewDistinct {
+        /// Items to pick.
+        budget: usize,
+        /// Items without duplicates.
+        left: usize,
+        /// Items.
+        pool: usize,
+    },
     /// A cosine that cannot tell duplicates.
     #[error("duplicates are told by a cosine above 0 and at most 1, not {value}")]
     NotACosine {

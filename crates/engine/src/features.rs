@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use crate::clusters::k_means;
 use crate::error::unless_stopped;
 use crate::kcenter::nearest_within;
+use crate::parameters::choice;
 use crate::{Error, Progress, Vectors};
 
 /// Items whose features are computed together.
@@ -32,16 +33,16 @@ pub fn mean_features(matrix: &Matrix, progress: &dyn Progress) -> Result<Matrix,
     Ok(spill.finish(dim, Dtype::F64)?)
 }
 
-/// How to turn the local vectors of an item into one vector.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ItemFeatures {
-    /// The mean of the local vectors.
-    #[default]
-    Mean,
-    /// A histogram of 300 visual words.
-    Bow,
-    /// The mean of what a model makes of them, in the space where it compares items.
-    Encoded,
+choice! {
+    /// How to turn the local vectors of an item into one vector.
+    pub enum ItemFeatures: Mean {
+        /// The mean of the local vectors.
+        Mean = "mean",
+        /// A histogram of 300 visual words.
+        Bow = "bow",
+        /// The mean of what a model makes of them, in the space where it compares items.
+        Encoded = "encoded",
+    }
 }
 
 /// How [`bag_of_words`] finds its visual words.

@@ -15,7 +15,7 @@ use nextpair_core::Matrix;
 use crate::duplicates::{copies_among, first_copies};
 use crate::score::Scorer;
 use crate::threshold::Measures;
-use crate::{Error, Pick, Picks, Problem, Progress, Vectors};
+use crate::{Error, Pick, Picks, Problem, Progress, Strategy, Vectors};
 pub use chance::Chance;
 use pairs::Sample;
 
@@ -101,7 +101,7 @@ pub enum Finding {
 /// What guards can look at besides the picks. What is missing is not looked at.
 #[derive(Default)]
 pub struct Known<'a> {
-    /// The problem that the picks answer, for its similarities.
+    /// The problem that the picks answer, [as their strategy sees it](Problem::of_strategy), for its similarities.
     pub problem: Option<&'a Problem>,
     /// What chance does, for picks of merged parts, whose similarities are elsewhere. A problem knows it
     /// itself.
@@ -121,25 +121,36 @@ impl Problem {
     ///
     /// # Errors
     /// If numbers cannot be compared, or if the work is stopped.
-    pub fn inspect_inputs(&self, progress: &dyn Progress) -> Result<Vec<Finding>, Error> {
+    pub fn inspect_inputs(
+        &self,
+        strategy: &dyn Strategy,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Finding>, Error> {
+        let problem = self.of_strategy(strategy)?;
         let known = Known {
-            problem: Some(self),
+            problem: Some(&problem),
             pool: self.pool_rows(),
             paired: self.features().ok().map(|features| features.paired.clone()),
             anchors: self.anchor_vectors().cloned(),
             ..Known::default()
         };
-        known.inspect_inputs(self.sample(progress)?.as_ref(), progress)
+        known.inspect_inputs(problem.sample(progress)?.as_ref(), progress)
     }
 
-    /// Looks for what is wrong with the pairs, the pool and the picks of this problem.
+    /// Looks for what is wrong with the pairs, the pool and the picks of a strategy.
     ///
     /// # Errors
     /// If numbers cannot be compared, or if the work is stopped.
-    pub fn inspect(&self, picks: &Picks, progress: &dyn Progress) -> Result<Vec<Finding>, Error> {
+    pub fn inspect(
+        &self,
+        strategy: &dyn Strategy,
+        picks: &Picks,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Finding>, Error> {
         let features = self.features().ok();
+        let problem = self.of_strategy(strategy)?;
         let known = Known {
-            problem: Some(self),
+            problem: Some(&problem),
             pool: self.pool_rows(),
             picked: features.map(|features| features.pool.gather(&picks.indices())),
             paired: features.map(|features| features.paired.clone()),
@@ -149,13 +160,19 @@ impl Problem {
         known.inspect(picks, progress)
     }
 
-    /// What chance does to a selection of `budget` items, if there are similarities and enough pairs
+    /// What chance does to a selection of `budget` items with a strategy, if there are similarities and enough pairs
     /// to tell.
     ///
     /// # Errors
     /// If a similarity is not a number, or if the work is stopped.
-    pub fn chance(&self, budget: usize, progress: &dyn Progress) -> Result<Option<Chance>, Error> {
-        Ok(self.sample(progress)?.and_then(|sample| sample.chance(self, budget)))
+    pub fn chance(
+        &self,
+        strategy: &dyn Strategy,
+        budget: usize,
+        progress: &dyn Progress,
+    ) -> Result<Option<Chance>, Error> {
+        let problem = self.of_strategy(strategy)?;
+        Ok(problem.sample(progress)?.and_then(|sample| sample.chance(&problem, budget)))
     }
 
     fn sample(&self, progress: &dyn Progress) -> Result<Option<Sample>, Error> {

@@ -1,6 +1,6 @@
 //! Exact selection on any similarity: which unpaired items to pair next.
 //!
-//! A [`Problem`] holds a pool, the paired set, and the rule that compares them. A [`StrategyName`],
+//! A [`Problem`] holds a pool, the paired set, and the rule that compares them. A [`BuiltIn`] strategy,
 //! or any other [`Strategy`], answers it with [`Picks`]. Embeddings come in as matrices; any other
 //! model implements [`Similarity`].
 //!
@@ -12,11 +12,11 @@
 //! let texts = Matrix::from_f32(2, &[0.9, 0.1, 0.2, 0.9, 0.7, 0.7]);
 //! let pool = Matrix::from_f32(2, &[0.9, 0.2, -1.0, 0.3, 0.1, 1.0]);
 //! let problem = Problem::of_embeddings(images, texts, pool, Side::Image).build()?;
-//! let picks = problem.select(StrategyName::HardNegative, 2, &())?;
+//! let hard_negative = HardNegative::default();
+//! let picks = problem.select(&hard_negative, 2, &())?;
 //! assert_eq!(picks.indices(), [2, 0]);
 //!
 //! // The same in parts, which may be scored anywhere.
-//! let hard_negative = StrategyName::HardNegative;
 //! let part = |items| problem.only(items)?.score(&hard_negative, 2, &());
 //! let whole = part(0..2)?.merge(part(2..3)?)?;
 //! assert_eq!(problem.finish(&hard_negative, whole, 2, &())?, picks);
@@ -42,6 +42,7 @@ mod kcenter;
 mod lazy;
 mod memory;
 mod packed;
+mod parameters;
 mod partial;
 mod picks;
 mod points;
@@ -52,6 +53,7 @@ pub mod reference;
 mod rule;
 mod score;
 mod screen;
+mod selection;
 mod shard;
 mod similarity;
 mod stored;
@@ -73,19 +75,26 @@ pub use findings::{Chance, Finding, Known};
 pub use groups::group_labels;
 pub use kcenter::{k_center, nearest};
 pub use memory::Size;
-pub use nextpair_core::{Draws, Progress};
+pub use nextpair_core::{Draws, Fact, Pick, Picks, Progress, Reason};
+pub use parameters::{Field, Kind, Parameter, Value};
 pub use partial::Partial;
-pub use picks::{Fact, Pick, Picks, Reason};
+pub use points::QUERIES_CAVEAT;
 pub use problem::{Features, Matching, Problem, ProblemBuilder, Queries};
 pub use product::product;
 pub use recall::{Ranks, Recall, ranks};
-pub use rule::{Fill, Guards, Rule, Scope, Settings, Weight};
+pub use rule::{Fill, Guards, Hits, Rule, Scope, Settings, Weight};
 pub use score::Hit;
 pub use screen::{Code, Route};
+pub use selection::{
+    Candidates, ItemNumbers, Refused, Remaining, Selection, one_each, pick, picked_rows, steady,
+};
 pub use shard::Shard;
 pub use similarity::{Given, Sieve, Similarity};
 pub use stored::Stored;
-pub use strategy::{Needs, Sharded, Strategy, StrategyName};
+pub use strategy::{
+    BuiltIn, CoreSet, CoreSetMargin, Coverage, Entropy, HardNegative, Herding, Hybrid,
+    LeastSimilar, Margin, Needs, Novelty, Random, Sharded, Strategy, Stratified, Typical,
+};
 pub use threshold::thresholds;
 pub use usable::{FEWEST_REFUSED, Usability};
 pub use vectors::{Vectors, require_finite};

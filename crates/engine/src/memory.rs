@@ -64,12 +64,12 @@ impl Size {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::StrategyName;
+    use crate::{BuiltIn, HardNegative};
 
     #[test]
     fn only_vectors_of_the_pool_grow_with_it() {
         let size = |pool| Size { pool, pairs: 10_000, dim: 512, budget: 1000, threads: 2 };
-        let peak = |pool| StrategyName::HardNegative.predicted_peak(&size(pool));
+        let peak = |pool| BuiltIn::from(HardNegative::default()).predicted_peak(&size(pool));
         let (one, two) = (peak(1_000_000), peak(2_000_000));
         assert_eq!(two - one, 32 * 1_000_000);
         assert!(peak(200_000) < 256 << 20);

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::Error;
-use crate::picks::{Pick, keep_best};
+use crate::picks::keep_best;
 use crate::score::Hit;
+use crate::{Error, Pick, Picks};
 
 /// The contribution of some shards of the pool to a selection.
 ///
@@ -30,6 +30,16 @@ pub struct Partial {
 }
 
 impl Partial {
+    /// These picks of a strategy that looks at hits, with what the merged pieces know of the pool.
+    pub(crate) fn into_picks(self, picks: Vec<Pick>, pool: usize) -> Picks {
+        Picks {
+            hard_negatives: self.hard_negatives,
+            thresholds: self.thresholds,
+            own: self.own,
+            ..Picks::of(picks, pool)
+        }
+    }
+
     /// Merges two pieces into one.
     ///
     /// # Errors

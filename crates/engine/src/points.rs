@@ -23,6 +23,9 @@ pub(crate) const NEIGHBOURS: usize = 1000;
 pub(crate) const SMALLEST_BANDWIDTH: f64 = 0.05;
 /// Queries whose mean similarity says how much a point is asked for.
 pub(crate) const CLOSEST_QUERIES: usize = 5;
+/// What a choice for some queries costs. Every output that is made with queries says it.
+pub const QUERIES_CAVEAT: &str =
+    "what is gained on queries like these is at the expense of other queries";
 /// How steeply the weight of a point grows with it, by standard deviation.
 pub(crate) const QUERY_SLOPE: f64 = 1.5;
 
@@ -50,8 +53,12 @@ impl Drawn {
 }
 
 impl Points {
-    /// Draws the points of a problem, with its number of points and bandwidth.
-    pub(crate) fn new(problem: &Problem, progress: &dyn Progress) -> Result<Self, Error> {
+    /// Draws so many points of a problem. Without a bandwidth, it is that of the data.
+    pub(crate) fn new(
+        problem: &Problem,
+        (points, bandwidth): (usize, Option<f64>),
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
         let features = problem.features()?;
         let pool = Vectors::new(features.pool.clone(), POOL_FEATURES)?;
         let paired = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?;
@@ -63,9 +70,9 @@ impl Points {
                 right_dim: paired.dim(),
             });
         }
-        let (seed, settings, device) = (problem.seed(), problem.settings(), problem.device());
+        let (seed, device) = (problem.seed(), problem.device());
         let sizes = (pool.len(), paired.len());
-        let drawn = Drawn::new(seed, POINTS, sizes, settings.points);
+        let drawn = Drawn::new(seed, POINTS, sizes, points);
         let mean = mean_of(&[(&pool, &drawn.pool), (&paired, &drawn.paired)], pool.dim());
         let sample = |drawn: &Drawn| {
             let mut values = vec![0.0; (drawn.pool.len() + drawn.paired.len()) * pool.dim()];
@@ -80,7 +87,7 @@ impl Points {
         let vectors = sample(&drawn);
         let pool = Centred::new(pool.matrix(), &mean, device);
         let paired = Centred::new(paired.matrix(), &mean, device);
-        let bandwidth = match settings.bandwidth {
+        let bandwidth = match bandwidth {
             Some(bandwidth) => bandwidth,
             None => {
                 let drawn = Drawn::new(seed, SAMPLED_ITEMS, sizes, NEIGHBOURS);

@@ -11,7 +11,7 @@ use crate::error::unless_stopped;
 use crate::threshold::Measures;
 use crate::{
     Device, Error, Partial, Picks, Progress, Rule, Settings, Shard, Sharded, Similarity, Strategy,
-    StrategyName, Vectors, Weight, require_finite,
+    Vectors, require_finite,
 };
 pub use builder::ProblemBuilder;
 
@@ -79,7 +79,7 @@ struct Sources {
     anchors: Option<Matrix>,
 }
 
-/// Similarities to what people search for, for strategies that [cover](StrategyName::Herding) it.
+/// Similarities to what people search for, for strategies that [cover](crate::Herding) it.
 #[derive(Clone)]
 pub struct Queries {
     /// Pool items (rows) against queries (columns).
@@ -185,14 +185,25 @@ impl Problem {
         self.settings.seed
     }
 
-    /// Weight of a hit. [`Sharded::finish`] knows it even without the similarities.
-    pub fn weight(&self) -> Weight {
-        self.settings.weight
-    }
-
     /// How many of the strongest hits to report for each pick. [`Sharded::finish`] knows it too.
     pub fn explain(&self) -> usize {
         self.settings.explain
+    }
+
+    /// The same problem as a strategy sees it: with the rule that it makes of the pairs.
+    ///
+    /// # Errors
+    /// If its parameters are impossible for these pairs.
+    pub fn of_strategy(&self, strategy: &dyn Strategy) -> Result<Problem, Error> {
+        strategy.check()?;
+        let Some(matching) = &self.matching else { return Ok(self.clone()) };
+        let hits = strategy.needs().matching.unwrap_or_default();
+        if *matching.rule.hits() == hits {
+            return Ok(self.clone());
+        }
+        let rule = Arc::new(Rule::new(hits, &self.settings, matching.paired.columns())?);
+        let matching = Some(Matching { rule, ..matching.clone() });
+        Ok(Problem { matching, measures: None, ..self.clone() })
     }
 
     /// The same problem for some items of the pool.
@@ -212,23 +223,25 @@ impl Problem {
         self.only(shard.items(self.pool))
     }
 
-    /// The same problem with the thresholds of a part that was scored before, so that they are not
-    /// computed again. A part of no items will do.
+    /// The same problem, as a strategy sees it, with the thresholds of a part that was scored before, so that they are
+    /// not computed again. A part of no items will do.
     ///
     /// # Errors
     /// If the part is of other pairs or settings: anchors, own pairs and some of the thresholds are
     /// compared.
     pub fn with_thresholds_of(
         &self,
+        strategy: &dyn Strategy,
         part: &Partial,
         progress: &dyn Progress,
     ) -> Result<Problem, Error> {
+        let problem = self.of_strategy(strategy)?;
         // A strategy that looks at no hits has no thresholds.
         if part.anchors.is_empty() {
-            return Ok(self.clone());
+            return Ok(problem);
         }
-        let measures = self.steady(|| Measures::of_part(part, self.matching()?, progress))?;
-        Ok(Problem { measures: Some(Arc::new(measures)), ..self.clone() })
+        let measures = problem.steady(|| Measures::of_part(part, problem.matching()?, progress))?;
+        Ok(Problem { measures: Some(Arc::new(measures)), ..problem })
     }
 
     /// What hits are measured by.
@@ -239,21 +252,11 @@ impl Problem {
         }
     }
 
-    /// Picks `budget` items, most wanted first.
-    pub fn select(
-        &self,
-        strategy: StrategyName,
-        budget: usize,
-        progress: &dyn Progress,
-    ) -> Result<Picks, Error> {
-        self.select_with(&strategy, budget, progress)
-    }
-
-    /// Picks `budget` items with any strategy, most wanted first.
+    /// Picks `budget` items with a strategy, most wanted first.
     ///
     /// # Errors
     /// For one, if the strategy does not pick `budget` distinct items of the pool.
-    pub fn select_with(
+    pub fn select(
         &self,
         strategy: &dyn Strategy,
         budget: usize,
@@ -267,12 +270,13 @@ impl Problem {
                 format!("{count} of {pool} items are here; they can be scored, not selected");
             return Err(Error::Parts(what));
         }
+        let problem = self.of_strategy(strategy)?;
         self.steady(|| {
             self.check_features()?;
             self.check_matching(strategy)?;
             self.check_needed_features(strategy)?;
             self.check_queries(strategy)?;
-            let picks = strategy.select(self, budget, progress)?;
+            let picks = strategy.select(&problem, budget, progress)?;
             self.look_at_rest()?;
             self.check_picks(strategy, budget, picks)
         })
@@ -290,17 +294,17 @@ impl Problem {
     ) -> Result<Partial, Error> {
         check_budget(budget, self.pool)?;
         unless_stopped(progress)?;
-        let pieces = pieces_of(strategy)?;
+        let (pieces, problem) = (pieces_of(strategy)?, self.of_strategy(strategy)?);
         self.steady(|| {
             self.check_matching(strategy)?;
-            let partial = pieces.score(self, budget, progress)?;
+            let partial = pieces.score(&problem, budget, progress)?;
             self.look_at_rest()?;
             Ok(partial)
         })
     }
 
     /// Picks from `whole`, the merged parts of a selection. Of the problem itself, this needs only
-    /// the pool, the weight, the explanations and the features, see [`of_pool`](Problem::of_pool).
+    /// the pool, the explanations and the features, see [`of_pool`](Problem::of_pool).
     pub fn finish(
         &self,
         strategy: &dyn Strategy,
@@ -337,14 +341,14 @@ impl Problem {
     }
 
     fn check_matching(&self, strategy: &dyn Strategy) -> Result<(), Error> {
-        if strategy.needs().matching && self.matching.is_none() {
+        if strategy.needs().matching.is_some() && self.matching.is_none() {
             return Err(Error::NoSimilarity { strategy: strategy.name() });
         }
         Ok(())
     }
 
     fn check_needed_features(&self, strategy: &dyn Strategy) -> Result<(), Error> {
-        if strategy.needs().features && self.features.is_none() {
+        if strategy.needs().features.is_some() && self.features.is_none() {
             return Err(Error::NoFeatures { strategy: strategy.name() });
         }
         Ok(())

@@ -2,30 +2,42 @@
 
 use std::collections::HashSet;
 
-use nextpair_core::draw;
+use nextpair_core::{Amount, draw};
 
+use crate::parameters::{choice, parameters};
 use crate::{Error, IndexSet};
 
-/// Weight of one hit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Weight {
-    /// How far the similarity exceeds the threshold.
-    #[default]
-    Surplus,
-    /// One.
-    Count,
+choice! {
+    /// Weight of one hit.
+    pub enum Weight: Surplus {
+        /// How far the similarity exceeds the threshold.
+        Surplus = "surplus",
+        /// One.
+        Count = "count",
+    }
 }
 
-/// Guards against likely false negatives: hits to ignore. Names and meaning as in
-/// sentence-transformers' `mine_hard_negatives`, with `p` the similarity of the anchor's own pair.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Guards {
-    /// Ignore similarities above this.
-    pub max_score: Option<f64>,
-    /// Ignore similarities above `p` minus this.
-    pub absolute_margin: Option<f64>,
-    /// Ignore similarities above `p` minus this share of `|p|`.
-    pub relative_margin: Option<f64>,
+choice! {
+    /// How to fill a batch if fewer items have a hit than the budget asks for.
+    pub enum Fill: NearestMiss {
+        /// The items that come closest to a hit.
+        NearestMiss = "nearest-miss",
+        /// The first items of the pool.
+        Index = "index",
+    }
+}
+
+parameters! {
+    /// Guards against likely false negatives: hits to ignore. Names and meaning as in sentence-transformers'
+    /// `mine_hard_negatives`, with `p` the similarity of the anchor's own pair.
+    pub struct Guards {
+        /// Ignore similarities above this as likely false negatives
+        max_score: Option<f64> = None,
+        /// Ignore similarities above the own pair's minus this
+        absolute_margin: Option<f64> = None,
+        /// Ignore similarities above the own pair's minus this share of it
+        relative_margin: Option<f64> = None,
+    }
 }
 
 impl Guards {
@@ -59,157 +71,111 @@ impl Guards {
     }
 }
 
-/// How to fill a batch if fewer items have a hit than the budget asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fill {
-    /// The items that come closest to a hit.
-    #[default]
-    NearestMiss,
-    /// The first items of the pool.
-    Index,
-}
-
-/// Which pairs are anchors and which are rivals.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
-    /// All pairs are both.
-    #[default]
-    Full,
-    /// A seeded draw of this many pairs, as both.
-    Mini(usize),
-    /// These pairs.
-    Given {
-        /// Pairs whose anchors count.
-        anchors: Vec<usize>,
-        /// Pairs whose rivals set the thresholds.
-        rivals: Vec<usize>,
-    },
-}
-
-/// The settings of a selection, as typed.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Which pairs take part.
-    pub scope: Scope,
+/// How a strategy compares the pool with the pairs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hits {
+    /// A seeded draw of so many pairs takes part, as anchors and rivals; or all pairs.
+    pub sample: Option<Amount>,
     /// The threshold is the k-th largest rival.
     pub top_k: usize,
-    /// Weight of a hit.
-    pub weight: Weight,
+    /// Likely false negatives to ignore.
+    pub guards: Guards,
+    /// How to fill a batch when the hits run out.
+    pub fill: Fill,
+}
+
+impl Default for Hits {
+    fn default() -> Self {
+        Hits { sample: None, top_k: 1, guards: Guards::default(), fill: Fill::default() }
+    }
+}
+
+impl Hits {
+    /// Fails if they are impossible for any pairs.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.top_k == 0 {
+            return Err(Error::ZeroTopK);
+        }
+        self.guards.check()
+    }
+}
+
+/// Pairs by index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// Pairs whose anchors count.
+    pub anchors: Vec<usize>,
+    /// Pairs whose rivals set the thresholds.
+    pub rivals: Vec<usize>,
+}
+
+/// The settings of a selection that are no strategy's own.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The pairs that take part; all, unless the strategy draws a [sample](Hits::sample).
+    pub scope: Option<Scope>,
     /// One label per pair; pairs with the same label are never rivals. [`group_labels`] computes
     /// them from the images and texts that pairs share.
     ///
     /// [`group_labels`]: crate::group_labels
     pub groups: Option<Vec<u32>>,
-    /// Likely false negatives to ignore.
-    pub guards: Guards,
     /// Seed of every draw.
     pub seed: u64,
     /// How many of the strongest hits to report for each pick.
     pub explain: usize,
-    /// How to fill a batch when the hits run out.
-    pub fill: Fill,
-    /// Number of points that `herding` and `novelty` cover, drawn from the pool and the paired set.
-    pub points: usize,
-    /// Width of their kernel, as a squared distance between directions. By default, the median
-    /// squared distance of an item to its nearest neighbour.
-    pub bandwidth: Option<f64>,
-    /// Temperature of the entropy of similarities. By default 0.05 for cosines.
-    pub temperature: Option<f64>,
-}
-
-impl Settings {
-    /// Fails if a number is impossible for any paired set.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.points == 0 {
-            return Err(Error::NotPositive { setting: "points", value: 0.0 });
-        }
-        for (setting, value) in
-            [("bandwidth", self.bandwidth), ("entropy-temperature", self.temperature)]
-        {
-            if let Some(value) = value.filter(|value| !(value.is_finite() && *value > 0.0)) {
-                return Err(Error::NotPositive { setting, value });
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            scope: Scope::Full,
-            top_k: 1,
-            weight: Weight::Surplus,
-            groups: None,
-            guards: Guards::default(),
-            seed: 0,
-            explain: 3,
-            fill: Fill::default(),
-            points: 2000,
-            bandwidth: None,
-            temperature: None,
-        }
+        Settings { scope: None, groups: None, seed: 0, explain: 3 }
     }
 }
 
-/// Settings checked against a paired set.
+/// What a strategy asks of the pairs, checked against a paired set.
 #[derive(Clone, Debug)]
 pub struct Rule {
     anchors: Vec<u32>,
     rivals: Vec<u32>,
     groups: Option<Vec<u32>>,
-    top_k: usize,
-    weight: Weight,
-    guards: Guards,
-    explain: usize,
+    hits: Hits,
 }
 
 /// Purpose of the mini-batch draw, which keeps it apart from other draws of the same seed.
 const MINI_BATCH: u64 = 1;
 
 impl Rule {
-    /// Checks `settings` for a paired set of `pairs`.
-    pub fn new(settings: &Settings, pairs: usize) -> Result<Self, Error> {
+    /// Checks `hits` for a paired set of `pairs`.
+    pub fn new(hits: Hits, settings: &Settings, pairs: usize) -> Result<Self, Error> {
         if pairs == 0 {
             return Err(Error::EmptyPaired);
         }
-        if settings.top_k == 0 {
-            return Err(Error::ZeroTopK);
-        }
+        hits.check()?;
         if let Some(groups) = &settings.groups
             && groups.len() != pairs
         {
             return Err(Error::GroupCount { labels: groups.len(), pairs });
         }
-        let guards = settings.guards;
-        guards.check()?;
-        let (anchors, rivals) = match &settings.scope {
-            Scope::Full => {
-                let all: Vec<u32> = (0..pairs as u32).collect();
-                (all.clone(), all)
-            }
-            Scope::Mini(0) => return Err(Error::EmptyIndexSet { set: IndexSet::SampledPairs }),
-            &Scope::Mini(sample) if sample > pairs => {
-                return Err(Error::SampleTooLarge { sample, pairs });
-            }
-            &Scope::Mini(sample) => {
-                let drawn = draw::sample(settings.seed, MINI_BATCH, pairs, sample);
-                (drawn.clone(), drawn)
-            }
-            Scope::Given { anchors, rivals } => (
-                checked_set(anchors, pairs, IndexSet::Anchors)?,
-                checked_set(rivals, pairs, IndexSet::Rivals)?,
-            ),
-        };
-        let rule = Rule {
-            anchors,
-            rivals,
-            groups: settings.groups.clone(),
-            top_k: settings.top_k,
-            weight: settings.weight,
-            guards,
-            explain: settings.explain,
-        };
+        let (anchors, rivals) =
+            match (hits.sample.map(|sample| sample.whole_of(pairs)), &settings.scope) {
+                (None, None) => {
+                    let all: Vec<u32> = (0..pairs as u32).collect();
+                    (all.clone(), all)
+                }
+                (Some(0), _) => return Err(Error::EmptyIndexSet { set: IndexSet::SampledPairs }),
+                (Some(sample), _) if sample > pairs => {
+                    return Err(Error::SampleTooLarge { sample, pairs });
+                }
+                (Some(_), Some(_)) => return Err(Error::SampledScope),
+                (Some(sample), None) => {
+                    let drawn = draw::sample(settings.seed, MINI_BATCH, pairs, sample);
+                    (drawn.clone(), drawn)
+                }
+                (None, Some(Scope { anchors, rivals })) => (
+                    checked_set(anchors, pairs, IndexSet::Anchors)?,
+                    checked_set(rivals, pairs, IndexSet::Rivals)?,
+                ),
+            };
+        let rule = Rule { anchors, rivals, groups: settings.groups.clone(), hits };
         rule.check_rivals()?;
         Ok(rule)
     }
@@ -224,24 +190,9 @@ impl Rule {
         &self.rivals
     }
 
-    /// The threshold is the k-th largest rival.
-    pub fn top_k(&self) -> usize {
-        self.top_k
-    }
-
-    /// Weight of a hit.
-    pub fn weight(&self) -> Weight {
-        self.weight
-    }
-
-    /// Likely false negatives to ignore.
-    pub fn guards(&self) -> Guards {
-        self.guards
-    }
-
-    /// How many of the strongest hits to report for each pick.
-    pub fn explain(&self) -> usize {
-        self.explain
+    /// How hits are counted.
+    pub fn hits(&self) -> &Hits {
+        &self.hits
     }
 
     /// The label of a pair's group; pairs of one group are never rivals.
@@ -254,8 +205,12 @@ impl Rule {
         let groups: HashSet<u32> = self.rivals.iter().map(|&r| self.group(r)).collect();
         for &anchor in &self.anchors {
             let count = groups.len() - usize::from(groups.contains(&self.group(anchor)));
-            if count < self.top_k {
-                return Err(Error::TooFewRivals { anchor: anchor as usize, k: self.top_k, count });
+            if count < self.hits.top_k {
+                return Err(Error::TooFewRivals {
+                    anchor: anchor as usize,
+                    k: self.hits.top_k,
+                    count,
+                });
             }
         }
         Ok(())

@@ -8,10 +8,12 @@ use rayon::prelude::*;
 use crate::ahead::{Ahead, fetch};
 use crate::error::unless_stopped;
 use crate::highest::{misses_seen, nearest_misses};
-use crate::picks::{Pick, Reason, keep_best};
+use crate::picks::keep_best;
 use crate::similarity::{Sieve, exact_rows, row_block};
 use crate::threshold::Measures;
-use crate::{Error, Fill, Matching, Partial, Problem, Progress, ROW_BLOCK, Similarity, Weight};
+use crate::{
+    Error, Fill, Matching, Partial, Pick, Problem, Progress, ROW_BLOCK, Reason, Similarity, Weight,
+};
 
 /// Items whose nearest misses are looked for at once.
 const MISSES_AT_ONCE: usize = 1 << 20;
@@ -61,7 +63,7 @@ impl<'a> Scorer<'a> {
         progress: &'a dyn Progress,
     ) -> Result<Self, Error> {
         let matching = problem.matching()?;
-        let (anchors, guards) = (matching.rule.anchors(), matching.rule.guards());
+        let (anchors, guards) = (matching.rule.anchors(), matching.rule.hits().guards);
         let ceilings = own.iter().map(|&own| guards.ceiling(own)).collect();
         let sieve = matching.pool.sieve(anchors, Some(&thresholds))?;
         Ok(Scorer { problem, matching, progress, thresholds, own, ceilings, sieve })
@@ -156,7 +158,7 @@ impl<'a> Scorer<'a> {
 
     /// The score `h_i` of every item (Eqs. 4 to 6 of the paper).
     pub(crate) fn score(&self) -> Result<Scores, Error> {
-        let by_miss = self.problem.settings().fill != Fill::Index;
+        let by_miss = self.matching.rule.hits().fill != Fill::Index;
         let mut scores = Scores::none(self.problem.items());
         let at_once = row_block(&*self.sieve);
         let places = scores.surplus.chunks_mut(at_once).zip(scores.hits.chunks_mut(at_once));
@@ -187,7 +189,7 @@ impl<'a> Scorer<'a> {
     /// Tells items without a hit apart, if `keep` are wanted and fewer have one: how far each is
     /// from its nearest hit.
     pub(crate) fn fill(&self, scores: &mut Scores, keep: usize) -> Result<(), Error> {
-        let fill = self.problem.settings().fill;
+        let fill = self.matching.rule.hits().fill;
         if fill == Fill::Index || scores.filled || scores.hard_negatives() >= keep as u64 {
             return Ok(());
         }

@@ -15,10 +15,13 @@ mod random;
 mod stratified;
 mod typical;
 
-use crate::problem::pieces_of;
-use crate::{Error, Partial, Picks, Problem, Progress, Size};
+use nextpair_core::Amount;
 
-/// A way to choose what to pair next. Call it through [`Problem::select_with`], which checks its
+use crate::parameters::Field;
+use crate::problem::pieces_of;
+use crate::{Error, Hits, ItemFeatures, Parameter, Partial, Picks, Problem, Progress, Size};
+
+/// A way to choose what to pair next. Call it through [`Problem::select`], which checks its
 /// inputs: the problem has all that the strategy [needs](Strategy::needs), every number is finite,
 /// and the budget is at least one and at most the pool. It checks the answer too.
 pub trait Strategy: Send + Sync {
@@ -29,6 +32,11 @@ pub trait Strategy: Send + Sync {
 
     /// Inputs that the problem must have.
     fn needs(&self) -> Needs;
+
+    /// Fails if a parameter is impossible for any problem.
+    fn check(&self) -> Result<(), Error> {
+        self.needs().matching.map_or(Ok(()), |hits| hits.check())
+    }
 
     /// Picks `budget` distinct pool items, most wanted first; ties go to the lower index. A
     /// strategy that can be split need not implement it: the default scores the pool as one piece
@@ -61,12 +69,12 @@ pub trait Strategy: Send + Sync {
 }
 
 /// Inputs that a strategy needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Needs {
-    /// Similarities, and the rule that turns them into hits.
-    pub matching: bool,
-    /// One vector per item.
-    pub features: bool,
+    /// Similarities, if it needs them, and how they become hits.
+    pub matching: Option<Hits>,
+    /// One vector per item, if it needs them, and which.
+    pub features: Option<ItemFeatures>,
     /// Whether it looks at queries, if there are any.
     pub queries: bool,
 }
@@ -92,81 +100,136 @@ pub trait Sharded: Send + Sync {
     ) -> Result<Picks, Error>;
 }
 
+/// The needs of a strategy that compares the pool with all pairs or with a draw of them.
+fn sampled(sample: Option<Amount>) -> Option<Hits> {
+    Some(Hits { sample, ..Hits::default() })
+}
+
+/// Fails unless a parameter is unset or above 0.
+fn above_zero(setting: &'static str, value: Option<f64>) -> Result<(), Error> {
+    match value {
+        Some(value) if !(value.is_finite() && value > 0.0) => {
+            Err(Error::NotPositive { setting, value })
+        }
+        _ => Ok(()),
+    }
+}
+
 macro_rules! strategies {
-    ($($(#[$doc:meta])* $variant:ident => $strategy:expr;)*) => {
-        /// A strategy by name.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum StrategyName { $($(#[$doc])* $variant,)* }
+    ($($variant:ident in $file:ident;)*) => {
+        $(pub use $file::$variant;)*
 
-        impl StrategyName {
-            /// All strategies.
-            pub const ALL: &[StrategyName] = &[$(StrategyName::$variant),*];
+        /// A strategy of the engine, with its parameters. As text it is its name and all that is not the default, such as
+        /// `hard-negative+top-5+count`.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum BuiltIn { $(#[doc = concat!("See [`", stringify!($variant), "`].")] $variant($variant),)* }
 
-            fn strategy(self) -> &'static dyn Strategy {
-                match self { $(StrategyName::$variant => &$strategy),* }
+        $(impl From<$variant> for BuiltIn {
+            fn from(strategy: $variant) -> Self {
+                BuiltIn::$variant(strategy)
+            }
+        })*
+
+        impl BuiltIn {
+            /// All strategies with default parameters.
+            pub fn all() -> impl Iterator<Item = BuiltIn> {
+                [$(BuiltIn::$variant($variant::default())),*].into_iter()
+            }
+
+            fn strategy(&self) -> &dyn Strategy {
+                match self { $(BuiltIn::$variant(strategy) => strategy),* }
+            }
+
+            /// Its parameters, in the order in which they are declared.
+            pub fn parameters(&mut self) -> Vec<Parameter<'_>> {
+                let mut all = Vec::new();
+                match self { $(BuiltIn::$variant(strategy) => strategy.list("", "", &mut all)),* }
+                all
             }
         }
     };
 }
 
 strategies! {
-    /// Items that would be the hardest negatives for the paired set (the paper).
-    HardNegative => hard_negative::HardNegative;
-    /// Any items.
-    Random => random::Random;
-    /// Items far from everything paired and from each other (k-center greedy).
-    CoreSet => core_set::CoreSet;
-    /// Items that are hard negatives together: each anchor counts only what is new.
-    Coverage => coverage::Coverage;
-    /// Hard negatives that are far from each other.
-    Hybrid => hybrid::Hybrid;
-    /// Items that stand for many others that nothing paired stands for.
-    Herding => herding::Herding;
-    /// The same, where items count more that the model cannot place.
-    Novelty => novelty::Novelty;
-    /// Items that the model finds similar to many anchors alike.
-    Entropy => entropy::Entropy;
-    /// Items whose two most similar anchors are nearly as similar.
-    Margin => margin::Margin;
-    /// Items unlike every anchor.
-    LeastSimilar => least_similar::LeastSimilar;
-    /// One item at random of each cluster.
-    Stratified => stratified::Stratified;
-    /// The item in the densest place of each cluster without a pair (TypiClust).
-    Typical => typical::Typical;
-    /// The smallest margins among items far from each other.
-    CoreSetMargin => core_set_margin::CoreSetMargin;
+    HardNegative in hard_negative;
+    Random in random;
+    CoreSet in core_set;
+    Coverage in coverage;
+    Hybrid in hybrid;
+    Herding in herding;
+    Novelty in novelty;
+    Entropy in entropy;
+    Margin in margin;
+    LeastSimilar in least_similar;
+    Stratified in stratified;
+    Typical in typical;
+    CoreSetMargin in core_set_margin;
 }
 
-impl StrategyName {
-    /// Its name, as typed.
-    pub fn as_str(self) -> &'static str {
-        self.strategy().name()
+impl BuiltIn {
+    /// The strategy of this name, with default parameters.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let known =
+            || BuiltIn::all().map(|strategy| strategy.name()).collect::<Vec<_>>().join(", ");
+        let found = BuiltIn::all().find(|strategy| strategy.name() == name);
+        found.ok_or_else(|| format!("no strategy '{name}'; there are {}", known()))
     }
 
-    /// Inputs that the problem must have.
-    pub fn needs(self) -> Needs {
-        self.strategy().needs()
+    /// The parameters that are not the default, as `read` sees them.
+    pub fn changed<T>(mut self, read: impl Fn(&Parameter<'_>) -> T) -> Vec<T> {
+        let Ok(mut usual) = BuiltIn::named(self.name()) else { return Vec::new() };
+        let both = self.parameters().into_iter().zip(usual.parameters());
+        both.filter(|(own, usual)| own.value.text() != usual.value.text())
+            .map(|(own, _)| read(&own))
+            .collect()
+    }
+
+    /// Sets what an option of a name such as `hard-negative+top-5+count` says.
+    pub fn set_option(&mut self, option: &str) -> Result<(), String> {
+        let (name, mut changed) = (self.name(), *self);
+        for parameter in changed.parameters() {
+            if let Some(value) = parameter.value_of(option) {
+                parameter.value.set(value).map_err(|what| format!("'{option}': {what}"))?;
+                changed.check().map_err(|error| format!("'{option}': {error}"))?;
+                *self = changed;
+                return Ok(());
+            }
+        }
+        let mut forms: Vec<String> = Vec::new();
+        for parameter in BuiltIn::all().collect::<Vec<_>>().iter_mut().flat_map(BuiltIn::parameters)
+        {
+            if parameter.value_of(option).is_some() {
+                return Err(format!("'{option}' is not a setting of {name}"));
+            }
+            if !forms.contains(&parameter.form()) {
+                forms.push(parameter.form());
+            }
+        }
+        Err(format!("no setting '{option}'; there are {}", forms.join(", ")))
     }
 
     /// Predicted peak of anonymous memory of a selection, in bytes. Mapped files do not count.
     pub fn predicted_peak(self, size: &Size) -> u64 {
-        (size.base() + self.strategy().memory(size)) as u64
+        (size.base() + self.memory(size)) as u64
     }
 
     /// Fails with the reason if the strategy cannot be split.
     pub fn check_shardable(self) -> Result<(), Error> {
-        pieces_of(self.strategy()).map(drop)
+        pieces_of(&self).map(drop)
     }
 }
 
-impl Strategy for StrategyName {
+impl Strategy for BuiltIn {
     fn name(&self) -> &'static str {
-        self.as_str()
+        self.strategy().name()
     }
 
     fn needs(&self) -> Needs {
         self.strategy().needs()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.strategy().check()
     }
 
     fn select(
@@ -187,18 +250,22 @@ impl Strategy for StrategyName {
     }
 }
 
-impl std::str::FromStr for StrategyName {
+impl std::str::FromStr for BuiltIn {
     type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = || StrategyName::ALL.iter().map(|s| s.as_str()).collect::<Vec<_>>().join(", ");
-        let found = StrategyName::ALL.iter().copied().find(|strategy| strategy.as_str() == name);
-        found.ok_or_else(|| format!("no strategy '{name}'; there are {}", known()))
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split('+');
+        let mut strategy = BuiltIn::named(parts.next().unwrap_or_default())?;
+        parts.try_for_each(|option| strategy.set_option(option))?;
+        Ok(strategy)
     }
 }
 
-impl std::fmt::Display for StrategyName {
+impl std::fmt::Display for BuiltIn {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(self.as_str())
+        out.write_str(self.name())?;
+        self.changed(|parameter| parameter.option())
+            .into_iter()
+            .try_for_each(|option| write!(out, "+{option}"))
     }
 }

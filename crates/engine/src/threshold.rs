@@ -79,7 +79,7 @@ fn thresholds_of(
         group_of_row: &|rival| rule.group(rival),
         barred: &|anchor| Some(rule.group(anchor)),
     };
-    let entries = kth_largest(&*matching.paired, &field, anchors, rule.top_k(), progress)?;
+    let entries = kth_largest(&*matching.paired, &field, anchors, rule.hits().top_k, progress)?;
     Ok(entries
         .into_iter()
         .map(|entry| entry.expect("the rule checked that every anchor has k rival groups").value)

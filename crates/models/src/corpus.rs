@@ -341,7 +341,7 @@ impl Corpus {
     }
 
     /// Fails if a file of the dataset changed since it was opened.
-    fn check_unchanged(&self) -> Result<(), Error> {
+    pub fn check_unchanged(&self) -> Result<(), Error> {
         self.dataset.items().check_unchanged()?;
         self.images.matrix().check_unchanged()?;
         match &*self.texts {

@@ -6,7 +6,7 @@
 
 use std::error::Error;
 
-use nextpair::{Matrix, Needs, Pick, Picks, Problem, Progress, Side, Strategy, engine};
+use nextpair::{Hits, Matrix, Needs, Pick, Picks, Problem, Progress, Side, Strategy, engine};
 
 /// The items whose best similarity to any anchor is lowest.
 struct LeastSimilar;
@@ -17,7 +17,7 @@ impl Strategy for LeastSimilar {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, ..Needs::default() }
+        Needs { matching: Some(Hits::default()), ..Needs::default() }
     }
 
     fn select(
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pool = (0..8).map(circle).flat_map(|(sin, cos)| [cos as f32, sin as f32]).collect();
     let pool = Matrix::from_vec(2, pool);
     let problem = Problem::of_embeddings(images, texts, pool, Side::Image).build()?;
-    let picks = problem.select_with(&LeastSimilar, 3, &())?;
+    let picks = problem.select(&LeastSimilar, 3, &())?;
     // Down and to the left comes first, then its neighbours.
     assert_eq!(picks.indices(), [5, 4, 6]);
     Ok(())

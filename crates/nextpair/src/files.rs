@@ -1,5 +1,6 @@
 //! Embeddings or similarities in files: the paired set and a pool.
 
+mod candidates;
 mod tiles;
 
 use std::collections::HashMap;
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nextpair_core::{Matrix, Side};
 use nextpair_data::{Columns, open_columns, read_ids};
-use nextpair_engine as engine;
+use nextpair_engine::{self as engine, BagOfWords, Device, Metric};
 
 use crate::Error;
 
@@ -50,8 +51,20 @@ pub struct SimilarityPaths {
     pub pair_ids: Option<PathBuf>,
 }
 
-/// Open files with matching shapes.
+/// Open files with matching shapes, and how to compare what is in them.
 pub struct Files {
+    /// How to compare embeddings.
+    pub metric: Metric,
+    /// How to find visual words, if features need them; the seed is that of the selection.
+    pub words: BagOfWords,
+    /// Pool items that annotators refused, ascending. Neither they nor items that look like them are picked.
+    pub refused: Option<Vec<u32>>,
+    /// Embeddings of what people search for, on the side that the pool lacks, for strategies that
+    /// cover points.
+    pub queries: Option<Matrix>,
+    /// Where pairs of embeddings are ruled out: on a GPU by default where there is one and the work is
+    /// worth it. Only the time depends on it.
+    pub device: Device,
     side: Side,
     vectors: Option<Embedded>,
     similarities: Option<Similarities>,
@@ -106,7 +119,7 @@ impl Files {
         let pair_ids = matched_ids(paths.pair_ids.as_deref(), table, ids, pairs)?;
         let paths = (paths.pool, paths.paired);
         let vectors = Some(Embedded { paths, pool: pool.matrix, paired, anchors });
-        Ok(Files { side, vectors, similarities: None, pool_ids, pair_ids })
+        Ok(Files { pool_ids, pair_ids, ..Files::of(side, vectors, None) })
     }
 
     /// Maps files of similarities. This does not read their numbers yet.
@@ -156,7 +169,22 @@ impl Files {
         let pair_ids =
             matched_ids(paths.pair_ids.as_deref(), &name(&paths.pairs), pairs.ids, count)?;
         let similarities = Some(Similarities { pool: pool.matrix, pairs: pairs.matrix });
-        Ok(Files { side, vectors, similarities, pool_ids, pair_ids })
+        Ok(Files { pool_ids, pair_ids, ..Files::of(side, vectors, similarities) })
+    }
+
+    fn of(side: Side, vectors: Option<Embedded>, similarities: Option<Similarities>) -> Self {
+        Files {
+            metric: Metric::default(),
+            words: BagOfWords::default(),
+            refused: None,
+            queries: None,
+            device: Device::auto(),
+            side,
+            vectors,
+            similarities,
+            pool_ids: None,
+            pair_ids: None,
+        }
     }
 
     /// The side of the pool.
@@ -204,12 +232,6 @@ impl Files {
         self.similarities.as_ref().map(|given| (&given.pool, &given.pairs))
     }
 
-    /// Rows that tell copies apart: of similarities if there are no vectors, for equal items are equally
-    /// similar to all pairs.
-    pub(crate) fn rows(&self) -> (&Matrix, &Matrix) {
-        self.vectors().unwrap_or_else(|| self.first())
-    }
-
     /// All matrices.
     pub(crate) fn matrices(&self) -> impl Iterator<Item = &Matrix> {
         let vectors =
@@ -235,27 +257,6 @@ impl Files {
     /// The name of a pair, or else its index.
     pub fn pair_id(&self, index: u32) -> String {
         name_of(self.pair_ids(), index)
-    }
-
-    /// The same files with some items of the pool alone.
-    pub(crate) fn only(&self, rows: &[u32]) -> Files {
-        let names = |ids: &Vec<String>| rows.iter().map(|&row| ids[row as usize].clone()).collect();
-        let view = |matrix: &Matrix| matrix.view(rows.iter().map(|&row| row as usize));
-        let vectors = self.vectors.clone();
-        let similarities = self.similarities.clone();
-        Files {
-            side: self.side,
-            vectors: vectors.map(|vectors| Embedded { pool: view(&vectors.pool), ..vectors }),
-            similarities: similarities
-                .map(|given| Similarities { pool: view(&given.pool), ..given }),
-            pool_ids: self.pool_ids.as_ref().map(names),
-            pair_ids: self.pair_ids.clone(),
-        }
-    }
-
-    /// Fails if a file changed since it was opened.
-    pub fn check_unchanged(&self) -> Result<(), Error> {
-        Ok(self.matrices().try_for_each(Matrix::check_unchanged)?)
     }
 }
 

@@ -6,10 +6,10 @@
 //!
 //! # Select
 //!
-//! A [`Problem`] owns the pairs, the pool and the rule. A [`StrategyName`] answers it.
+//! A [`Problem`] owns the pairs, the pool and the rule. A [`Strategy`] with its parameters answers it.
 //!
 //! ```
-//! use nextpair::{Matrix, Metric, Problem, Settings, Side, StrategyName};
+//! use nextpair::{HardNegative, Matrix, Metric, Problem, Settings, Side};
 //!
 //! // Two pairs, row j of both for pair j, and three images without a text.
 //! let images = Matrix::from_vec(2, vec![1.0f32, 0.0, 0.0, 1.0]);
@@ -19,7 +19,7 @@
 //!     .metric(Metric::Cosine)
 //!     .settings(Settings { explain: 1, ..Settings::default() })
 //!     .build()?;
-//! let picks = problem.select(StrategyName::HardNegative, 2, &())?;
+//! let picks = problem.select(&HardNegative { top_k: 1, ..HardNegative::default() }, 2, &())?;
 //! assert_eq!(picks.indices(), [0, 2]);
 //! assert_eq!(picks.picks[1].why[0].anchor, 1, "it would be confused with the text of pair 1");
 //! # Ok::<(), nextpair::engine::Error>(())
@@ -54,7 +54,7 @@
 //! let selection = Selection::new(files, 1);
 //! let picks = selection.select(&())?;
 //! for pick in &picks.picks {
-//!     assert_eq!(selection.files.pool_id(pick.index), "0");
+//!     assert_eq!(selection.from.pool_id(pick.index), "0");
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -115,7 +115,8 @@
 //! let selection = Selection::new(Files::open(paths)?, 10);
 //! for index in 0..3 {
 //!     let shard = Shard::new(index, 3).expect("0, 1 and 2 are shards of three");
-//!     selection.score(shard, &())?.save(format!("part-{index}").as_ref())?;
+//!     let (part, _) = Part::score(&selection, shard, None, false, &())?;
+//!     part.save(format!("part-{index}").as_ref())?;
 //! }
 //! let whole = Part::load_all(&["part-2", "part-0", "part-1"])?;
 //! assert_eq!(whole.finish(&())?.picks, selection.select(&())?);
@@ -126,7 +127,7 @@
 //! [`Partial`]s move between processes as files too; see [`PartialFile`].
 //!
 //! ```
-//! use nextpair::{Matrix, Partial, PartialFile, Problem, Shard, Side, StrategyName};
+//! use nextpair::{HardNegative, Matrix, Partial, PartialFile, Problem, Shard, Side};
 //! # let folder = tempfile::tempdir()?;
 //! # std::env::set_current_dir(&folder)?;
 //!
@@ -134,20 +135,20 @@
 //! let texts = Matrix::from_vec(2, vec![0.9f32, 0.1, 0.2, 0.8]);
 //! let pool = Matrix::from_vec(2, vec![1.0f32, 0.2, -1.0, 0.0, 0.3, 0.9]);
 //! let problem = Problem::of_embeddings(images, texts, pool, Side::Image).build()?;
-//! let strategy = StrategyName::HardNegative;
+//! let strategy = HardNegative::default();
 //! for (index, path) in [(0, "first"), (1, "second")] {
 //!     let shard = Shard::new(index, 2).expect("0 and 1 are shards of two");
 //!     problem.shard(shard)?.score(&strategy, 2, &())?.save(path.as_ref())?;
 //! }
 //! let whole = Partial::load("second".as_ref())?.merge(Partial::load("first".as_ref())?)?;
 //! let picks = problem.finish(&strategy, whole, 2, &())?;
-//! assert_eq!(picks, problem.select(strategy, 2, &())?);
+//! assert_eq!(picks, problem.select(&strategy, 2, &())?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Bring a strategy
 //!
-//! A [`Strategy`] sees the [`Problem`] and returns its picks; [`Problem::select_with`] checks the
+//! A [`Strategy`] sees the [`Problem`] and returns its picks; [`Problem::select`] checks the
 //! rest. `examples/strategy.rs` has one that looks at similarities.
 //!
 //! ```
@@ -174,7 +175,7 @@
 //! }
 //!
 //! let problem = Problem::of_pool(5).build()?;
-//! assert_eq!(problem.select_with(&Oldest, 2, &())?.indices(), [0, 1]);
+//! assert_eq!(problem.select(&Oldest, 2, &())?.indices(), [0, 1]);
 //! # Ok::<(), engine::Error>(())
 //! ```
 //!
@@ -266,7 +267,6 @@ mod part;
 mod partial_file;
 #[cfg(feature = "annotate")]
 mod picks_source;
-mod selection;
 mod tensors;
 #[cfg(feature = "watch")]
 pub mod watch;
@@ -278,16 +278,16 @@ pub use files::{Files, Paths, SimilarityPaths};
 pub use nextpair_core::{Dtype, Matrix, Progress, Side};
 pub use nextpair_data::dataset::{Added, Addition, EncodedSet};
 pub use nextpair_engine::{
-    Alike, BagOfWords, Chance, Device, Distinct, Features, Finding, Given, Guards, ItemFeatures,
-    Known, Matching, Metric, Needs, Partial, Pick, Picks, Problem, ProblemBuilder, Reason, Rule,
-    Scope, Settings, Shard, Sharded, Sieve, Similarity, Size, Stored, Strategy, StrategyName,
-    Weight,
+    Alike, BagOfWords, BuiltIn, Candidates, Chance, CoreSet, CoreSetMargin, Coverage, Device,
+    Distinct, Entropy, Features, Finding, Given, Guards, HardNegative, Herding, Hits, Hybrid,
+    ItemFeatures, Known, LeastSimilar, Margin, Matching, Metric, Needs, Novelty, Partial, Pick,
+    Picks, Problem, ProblemBuilder, Random, Reason, Rule, Scope, Selection, Settings, Shard,
+    Sharded, Sieve, Similarity, Size, Stored, Strategy, Stratified, Typical, Weight,
 };
 pub use part::{Finished, Part};
 pub use partial_file::PartialFile;
 #[cfg(feature = "annotate")]
 pub use picks_source::PicksSource;
-pub use selection::Selection;
 
 #[cfg(feature = "annotate")]
 pub use nextpair_annotate as annotate;

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use nextpair_core::{Matrix, Progress, Side};
 use nextpair_data::open;
 use nextpair_engine::{
-    Chance, Finding, Known, Partial, Picks, Problem, Settings, StrategyName, Weight,
+    BuiltIn, Chance, Finding, Known, Partial, Picks, Problem, Selection, Settings, Shard, Strategy,
+    one_each, picked_rows, steady,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::selection::{one_each, picked_rows};
-use crate::{Error, Selection};
+use crate::{Error, Files};
 
 /// The contribution of some shards of a pool to a selection, with all that is needed to finish it
 /// elsewhere: the strategy and its settings, names, and the paths of the features.
@@ -32,10 +32,10 @@ type Names = BTreeMap<u32, String>;
 #[derive(Serialize, Deserialize)]
 struct Header {
     fingerprint: String,
+    /// With its parameters.
     strategy: String,
     budget: usize,
     pool: usize,
-    by_count: bool,
     explain: usize,
     keep: usize,
     hard_negatives: Option<u64>,
@@ -49,8 +49,51 @@ struct Header {
 }
 
 impl Part {
-    pub(crate) fn new(
-        selection: &Selection,
+    /// Scores one shard of the pool; nothing is computed for the others. With another part of this selection, its
+    /// thresholds are taken instead of computed again. If it is to inspect, it looks for what is wrong with the pairs and
+    /// the shard; what is wrong with the picks is known when all parts are [finished](Finished::inspect).
+    ///
+    /// # Errors
+    /// For one, if the strategy cannot be split, or if the other part is of another selection.
+    pub fn score(
+        selection: &Selection<Files>,
+        shard: Shard,
+        thresholds: Option<&Part>,
+        inspect: bool,
+        progress: &dyn Progress,
+    ) -> Result<(Part, Vec<Finding>), Error> {
+        let Selection { from, strategy, budget, settings, dedupe } = selection;
+        strategy.check_shardable()?;
+        if from.refused.is_some() {
+            let what = "what annotators refused is learned from the whole pool, not from a shard";
+            return Err(Error::Files(what.to_owned()));
+        }
+        if dedupe.is_some() {
+            let what = "duplicates are found in the whole pool, not in a shard; leave them out of the \
+                        pool before it is split, or select from the whole pool";
+            return Err(Error::Files(what.to_owned()));
+        }
+        if thresholds.is_some_and(|part| !part.is_of(selection)) {
+            return Err(nextpair_engine::Error::Parts(OTHER_SELECTION.to_owned()).into());
+        }
+        let items = shard.items(from.items());
+        let (partial, chance, found) = steady(from, || {
+            let problem = from.problem_of(items, strategy, settings, progress)?;
+            let mut problem = problem.settings(settings.clone()).read_once(inspect).build()?;
+            if let Some(part) = thresholds {
+                problem = problem.with_thresholds_of(strategy, &part.partial, progress)?;
+            }
+            let partial = problem.score(strategy, *budget, progress)?;
+            let chance = problem.chance(strategy, *budget, progress)?;
+            let found =
+                if inspect { problem.inspect_inputs(strategy, progress)? } else { Vec::new() };
+            Ok((partial, chance, found))
+        })?;
+        Ok((Part::new(selection, partial, chance)?, found))
+    }
+
+    fn new(
+        selection: &Selection<Files>,
         partial: Partial,
         chance: Option<Chance>,
     ) -> Result<Self, Error> {
@@ -62,14 +105,13 @@ impl Part {
             // tensor behind it is not a file.
             std::path::absolute(path).map_err(|e| nextpair_core::Error::io(path, e))
         };
-        let (files, settings) = (&selection.files, &selection.settings);
+        let files = &selection.from;
         let header = Header {
             fingerprint: fingerprint(selection),
-            strategy: selection.strategy.as_str().to_string(),
+            strategy: selection.strategy.to_string(),
             budget: selection.budget,
             pool: files.items(),
-            by_count: settings.weight == Weight::Count,
-            explain: settings.explain,
+            explain: selection.settings.explain,
             keep: partial.keep,
             hard_negatives: partial.hard_negatives,
             ids: files.pool_ids().map(|_| items.map(|i| (i, files.pool_id(i))).collect()),
@@ -113,9 +155,9 @@ impl Part {
     }
 
     /// Whether it is a part of this selection.
-    pub fn is_of(&self, selection: &Selection) -> bool {
+    pub fn is_of(&self, selection: &Selection<Files>) -> bool {
         (&self.header.fingerprint, self.header.pool)
-            == (&fingerprint(selection), selection.files.items())
+            == (&fingerprint(selection), selection.from.items())
     }
 
     /// Merges two parts into one.
@@ -138,7 +180,7 @@ impl Part {
     }
 
     /// The strategy of the selection.
-    pub fn strategy(&self) -> Result<StrategyName, Error> {
+    pub fn strategy(&self) -> Result<BuiltIn, Error> {
         self.header.strategy.parse().map_err(Error::Files)
     }
 
@@ -146,14 +188,10 @@ impl Part {
     pub fn finish(self, progress: &dyn Progress) -> Result<Finished, Error> {
         let strategy = self.strategy()?;
         let Part { header, partial } = self;
-        let settings = Settings {
-            weight: if header.by_count { Weight::Count } else { Weight::Surplus },
-            explain: header.explain,
-            ..Settings::default()
-        };
+        let settings = Settings { explain: header.explain, ..Settings::default() };
         let mut problem = Problem::of_pool(header.pool).settings(settings);
-        if strategy.needs().features {
-            let missing = || nextpair_engine::Error::NoFeatures { strategy: strategy.as_str() };
+        if strategy.needs().features.is_some() {
+            let missing = || nextpair_engine::Error::NoFeatures { strategy: strategy.name() };
             let (pool, paired) = header.features()?.ok_or_else(missing)?;
             problem = problem.features(pool, paired);
         }
@@ -167,7 +205,7 @@ pub struct Finished {
     /// The picks.
     pub picks: Picks,
     /// The strategy that picked.
-    pub strategy: StrategyName,
+    pub strategy: BuiltIn,
     header: Header,
 }
 
@@ -246,9 +284,9 @@ fn name_of(ids: Option<&Names>, index: u32) -> String {
 
 /// A fingerprint that parts of one selection share: of the settings, and of a sample of the
 /// numbers.
-fn fingerprint(selection: &Selection) -> String {
-    let Selection { files, strategy, budget, metric, settings, .. } = selection;
-    let chosen = (strategy, budget, files.pool_side(), metric, settings);
+fn fingerprint(selection: &Selection<Files>) -> String {
+    let Selection { from: files, strategy, budget, settings, .. } = selection;
+    let chosen = (strategy, budget, files.pool_side(), files.metric, settings);
     let dims: Vec<usize> = files.matrices().map(Matrix::dim).collect();
     let named = (files.pool_ids().is_some(), files.pair_ids().is_some(), dims);
     let mut hash = Fnv::new();

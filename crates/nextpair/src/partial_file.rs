@@ -117,7 +117,7 @@ mod tests {
     use std::fs;
 
     use nextpair_core::{Draws, Matrix, Side};
-    use nextpair_engine::{Metric, Problem, Settings, Shard, StrategyName};
+    use nextpair_engine::{BuiltIn, Coverage, HardNegative, Metric, Problem, Settings, Shard};
 
     use super::*;
 
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn shards_that_went_through_files_give_the_same_selection() {
         let (folder, problem) = (tempfile::tempdir().unwrap(), problem());
-        for strategy in [StrategyName::HardNegative, StrategyName::Coverage] {
+        for strategy in [BuiltIn::from(HardNegative::default()), Coverage::default().into()] {
             let part = |index| {
                 let shard = problem.shard(Shard::new(index, 2).unwrap()).unwrap();
                 let scored = shard.score(&strategy, 5, &()).unwrap();
@@ -152,7 +152,7 @@ mod tests {
             };
             let whole = part(1).merge(part(0)).unwrap();
             let picks = problem.finish(&strategy, whole, 5, &()).unwrap();
-            assert_eq!(picks, problem.select(strategy, 5, &()).unwrap());
+            assert_eq!(picks, problem.select(&strategy, 5, &()).unwrap());
         }
     }
 
@@ -160,7 +160,7 @@ mod tests {
     fn scores_of_any_kind_come_back_to_the_bit() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("partial");
-        let mut scored = problem().score(&StrategyName::HardNegative, 5, &()).unwrap();
+        let mut scored = problem().score(&HardNegative::default(), 5, &()).unwrap();
         for (pick, score) in scored.best.iter_mut().zip([f64::NAN, f64::INFINITY, -0.0]) {
             pick.score = score;
         }
@@ -175,7 +175,7 @@ mod tests {
     fn damaged_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("partial");
-        let scored = problem().score(&StrategyName::Coverage, 5, &()).unwrap();
+        let scored = problem().score(&Coverage::default(), 5, &()).unwrap();
         let refused = |damaged: &Partial, says: &str| {
             // Straight to the tensors: `save` refuses it too.
             let header = Header { keep: damaged.keep, hard_negatives: damaged.hard_negatives };

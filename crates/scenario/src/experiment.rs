@@ -22,7 +22,6 @@
 //! epochs = 20
 //! ```
 
-mod amount;
 mod arm;
 mod file;
 mod preset;
@@ -30,6 +29,7 @@ mod resolve;
 
 use std::path::PathBuf;
 
+use nextpair_data::Amount;
 use nextpair_data::Side;
 use nextpair_engine::BagOfWords;
 use nextpair_models::{Config, Training};
@@ -37,9 +37,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ExperimentFolder, Round, World};
 
-pub use amount::Amount;
-pub(crate) use amount::floor;
-pub use arm::{Arm, MiniBatch, expand};
+pub use arm::{Arm, expand};
 pub use file::{ExperimentKeys, SettingsFile, parse_experiment, read_experiment};
 
 /// An experiment with all settings resolved.

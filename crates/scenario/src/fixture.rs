@@ -6,6 +6,7 @@
 use std::fs;
 
 use nextpair_data::queue::{self, Task, Why};
+use nextpair_engine::Strategy;
 use nextpair_models::{Config, Evaluation, Retrieval, Training};
 use nextpair_scenario::{
     Amount, Arm, Batch, Experiment, ExperimentFolder, ExperimentKeys, ExperimentManifest, Machine,
@@ -200,7 +201,7 @@ impl Fixture {
                 own: Some(0.9),
                 ..Why::default()
             };
-            let looks = arm.strategy.needs().matching;
+            let looks = arm.strategy.needs().matching.is_some();
             Task {
                 rank,
                 id: format!("item <{rank}>"),
@@ -215,7 +216,7 @@ impl Fixture {
 }
 
 fn batch(arm: &Arm, number: usize) -> Batch {
-    let matching = arm.strategy.needs().matching;
+    let matching = arm.strategy.needs().matching.is_some();
     Batch {
         picked: 100,
         skipped: 0,

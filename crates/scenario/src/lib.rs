@@ -20,11 +20,10 @@ mod forecast;
 mod inbox;
 mod item_vectors;
 mod machine;
-mod memory;
 pub mod numbers;
 mod options;
 mod outset;
-mod picked;
+mod pair_names;
 mod plan;
 mod queries;
 mod ranks;
@@ -47,24 +46,24 @@ pub use analysis::{
 pub use cautions::cautions;
 pub use error::Error;
 pub use experiment::{
-    Amount, Annotator, Arm, Bow, Experiment, ExperimentKeys, MiniBatch, Noise, SettingsFile,
-    Splits, Test, VocabularyOf, expand, parse_experiment, read_experiment,
+    Annotator, Arm, Bow, Experiment, ExperimentKeys, Noise, SettingsFile, Splits, Test,
+    VocabularyOf, expand, parse_experiment, read_experiment,
 };
 pub use folder::ExperimentFolder;
 pub use forecast::{Backtest, Forecast, Spread, backtest, forecast};
 pub use inbox::{Inbox, Received};
 pub use item_vectors::ItemVectors;
-pub use memory::Watch;
+pub use nextpair_data::Amount;
 pub use nextpair_engine::ItemFeatures;
 pub use options::Options;
 pub use outset::{Learned, Outset, Shape};
-pub use picked::{Anchor, PairNames, tasks};
-pub use queries::{AT_WHOSE_EXPENSE, Queries, read_queries};
+pub use pair_names::PairNames;
+pub use queries::{Queries, read_queries};
 pub use ranks::RoundRanks;
 pub use records::{Batch, ExperimentManifest, Machine, Phase, Round, Warning};
 pub use rehearsal::{Advice, Choice, Prior, Rehearsal, RehearsalSettings, Scale, StrategyAdvice};
 pub use run::{Observer, Scenario, Waiting};
-pub use selection::{Selection, groups};
+pub use selection::{ModelCandidates, groups};
 pub use standing::{Activity, Standing, Step};
 pub use statistics::{Estimate, Verdict, Worth};
 pub use study::Study;

@@ -5,11 +5,10 @@ mod redraw;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use nextpair_data::Side;
 use nextpair_data::dataset::TRAIN;
+use nextpair_data::{Side, floor};
 use nextpair_models::{Choice, Corpus, drawn};
 
-use crate::experiment::floor;
 use crate::world::{Candidates, Layout};
 use crate::{Annotator, Error, Experiment, Splits, World};
 use redraw::Redraw;

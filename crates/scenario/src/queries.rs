@@ -12,10 +12,6 @@ use crate::Error;
 /// More queries than this take more memory and time than they tell.
 const MOST: usize = 20_000;
 
-/// What the choice of captions for some queries costs. Every output that is made with queries says it.
-pub const AT_WHOSE_EXPENSE: &str =
-    "what is gained on queries like these is at the expense of other queries";
-
 /// What people search for, as written in a file.
 #[derive(Clone, Debug)]
 pub enum Queries {

@@ -17,16 +17,16 @@ mod prior;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nextpair_data::Progress;
 use nextpair_data::dataset::{DEV, Dataset};
-use nextpair_engine::StrategyName;
+use nextpair_data::{Amount, Progress};
+use nextpair_engine::{CoreSet, HardNegative, Herding, LeastSimilar, Novelty};
 use nextpair_models::{Config, Corpus, Training};
 
 use crate::plan::Plan;
 use crate::run::{corpus_of, no_words};
 use crate::statistics::Looks;
 use crate::{
-    Amount, Analysis, Annotator, Arm, Error, Experiment, ExperimentFolder, ExperimentKeys, Options,
+    Analysis, Annotator, Arm, Error, Experiment, ExperimentFolder, ExperimentKeys, Options,
     Scenario, Splits, Study, Test,
 };
 pub use advice::{Advice, Choice, Scale, StrategyAdvice};
@@ -43,15 +43,6 @@ pub struct RehearsalSettings {
     /// Seeds at most.
     pub seeds: usize,
 }
-
-/// Strategies that have paid somewhere, one of every kind.
-const USUAL: [StrategyName; 5] = [
-    StrategyName::HardNegative,
-    StrategyName::CoreSet,
-    StrategyName::Herding,
-    StrategyName::Novelty,
-    StrategyName::LeastSimilar,
-];
 
 impl RehearsalSettings {
     /// Returns the rehearsal of an experiment. Unless its keys name strategies, it compares the
@@ -73,7 +64,13 @@ impl RehearsalSettings {
     /// Returns the strategies to compare unless others are named: one of every kind that has paid somewhere, and
     /// what pays with this kind of model.
     pub fn usual_strategies(model: &Config) -> Vec<Arm> {
-        let mut arms = USUAL.map(Arm::new).to_vec();
+        let mut arms = vec![
+            Arm::new(HardNegative::default()),
+            Arm::new(CoreSet::default()),
+            Arm::new(Herding::default()),
+            Arm::new(Novelty::default()),
+            Arm::new(LeastSimilar::default()),
+        ];
         let expected = Prior::with(model.kind()).map(|prior| prior.strategy);
         arms.extend(expected.filter(|arm| !arms.contains(arm)));
         arms

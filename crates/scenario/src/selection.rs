@@ -1,198 +1,70 @@
 //! Selection with a trained model, from pairs and a pool of its dataset.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use nextpair_data::dataset::{FeatureSet, Features, Items};
 use nextpair_data::{Matrix, Progress, Side};
 use nextpair_engine::{
-    Alike, Distinct, FEWEST_REFUSED, Finding, ItemFeatures, Known, Picks, Problem, ProblemBuilder,
-    Queries, Rule, Settings, Similarity, StrategyName, Usability, distinct, group_labels,
-    mean_features,
+    BuiltIn, Candidates, FEWEST_REFUSED, ItemFeatures, ItemNumbers, Problem, ProblemBuilder,
+    Queries, Refused, Rule, Settings, Similarity, Strategy, group_labels,
 };
 use nextpair_models::{Corpus, Encodings, Model, Pair, Texts};
 
 use crate::item_vectors::rows_of;
 use crate::{Error, ItemVectors};
 
-/// A model, its training pairs, a pool, and the settings of a selection.
-pub struct Selection<'a> {
+/// Items of a dataset as a model sees them.
+#[derive(Clone)]
+pub struct ModelCandidates<'a> {
     /// The dataset of pairs and pool.
     pub corpus: &'a Corpus,
     /// The model.
-    pub model: &'a Model,
+    pub model: Cow<'a, Model>,
     /// The side of the pool.
     pub side: Side,
     /// Items, or captions if the pool holds texts.
-    pub pool: &'a [usize],
+    pub pool: Cow<'a, [usize]>,
     /// The training pairs.
     pub pairs: &'a [Pair],
     /// Item vectors, for strategies based on distances of images.
     pub vectors: &'a ItemVectors,
-    /// The strategy.
-    pub strategy: StrategyName,
-    /// Scope, weights of hits, and seed.
-    pub settings: &'a Settings,
-    /// The kind of item vectors, for strategies based on distances.
-    pub features: ItemFeatures,
     /// Items, or captions, that annotators refused: nothing that looks like them is picked.
     pub refused: Option<&'a [usize]>,
-    /// When pool items count as duplicates of each other or of something paired, if they are not to be
-    /// picked.
-    pub dedupe: Option<Alike>,
     /// What people search for, for strategies that cover points of a pool of images.
     pub queries: Option<&'a Texts>,
 }
 
-impl Selection<'_> {
-    /// Picks `budget` items. Returns an error if the dataset changed meanwhile.
-    pub fn select(&self, budget: usize, progress: &dyn Progress) -> Result<Picks, Error> {
-        Ok(self.answer(budget, false, progress)?.0)
+impl Candidates for ModelCandidates<'_> {
+    type Error = Error;
+
+    fn items(&self) -> usize {
+        self.pool.len()
     }
 
-    /// Picks `budget` items, and looks for what is wrong with them and with the model. Returns an error
-    /// if the dataset changed meanwhile.
-    pub fn select_inspected(
+    fn only(&self, kept: &[u32]) -> Self {
+        let pool: Vec<usize> = kept.iter().map(|&at| self.pool[at as usize]).collect();
+        ModelCandidates { pool: pool.into(), refused: None, ..self.clone() }
+    }
+
+    fn check_unchanged(&self) -> Result<(), Error> {
+        Ok(self.corpus.check_unchanged()?)
+    }
+
+    /// All encoding happens here.
+    fn problem(
         &self,
-        budget: usize,
+        strategy: &BuiltIn,
+        settings: &Settings,
         progress: &dyn Progress,
-    ) -> Result<(Picks, Vec<Finding>), Error> {
-        self.answer(budget, true, progress)
-    }
-
-    fn answer(
-        &self,
-        budget: usize,
-        inspect: bool,
-        progress: &dyn Progress,
-    ) -> Result<(Picks, Vec<Finding>), Error> {
-        let only = |kept: &[u32]| -> Vec<usize> {
-            kept.iter().map(|&at| self.pool[at as usize]).collect()
-        };
-        let placed = |(picks, found): (Picks, Vec<Finding>), kept: &[u32]| {
-            let found: Vec<_> = found.into_iter().map(|finding| finding.among(kept)).collect();
-            (picks.among(kept), found)
-        };
-        if let Some(refused) = self.refused {
-            let kept = self.corpus.steady(|| self.usable(refused, budget, progress))?;
-            let usable = Selection { pool: &only(&kept), refused: None, ..*self };
-            let (picks, found) = placed(usable.answer(budget, inspect, progress)?, &kept);
-            let left_out = Some(self.pool.len() - kept.len());
-            return Ok((Picks { left_out, ..picks }, found));
-        }
-        if let Some(alike) = self.dedupe {
-            let distinct = self.corpus.steady(|| self.distinct(alike, budget, progress))?;
-            let kept = &distinct.kept;
-            let others = Selection { pool: &only(kept), dedupe: None, ..*self };
-            let (picks, found) = placed(others.answer(budget, inspect, progress)?, kept);
-            return Ok((Picks { duplicates: Some(distinct.left_out()), ..picks }, found));
-        }
-        match self.answer_once(budget, inspect, progress) {
-            // A score was farther from single precision than a sample led to expect. Single precision needs no
-            // such bound, and its picks are the same by definition.
-            Err(error) if error.is_too_rough() => {
-                let exact = self.model.in_single_precision();
-                Selection { model: &exact, ..*self }.answer_once(budget, inspect, progress)
-            }
-            answer => answer,
-        }
-    }
-
-    fn answer_once(
-        &self,
-        budget: usize,
-        inspect: bool,
-        progress: &dyn Progress,
-    ) -> Result<(Picks, Vec<Finding>), Error> {
-        self.corpus.steady(|| {
-            let problem = self.problem(progress)?;
-            let picks = problem.select(self.strategy, budget, progress)?;
-            let found = match inspect {
-                true => self.known(&problem, &picks, progress)?.inspect(&picks, progress)?,
-                false => Vec::new(),
-            };
-            Ok((picks, found))
-        })
-    }
-
-    /// Returns what guards can look at. Captions that are words have no vectors of their own.
-    fn known<'a>(
-        &self,
-        problem: &'a Problem,
-        picks: &Picks,
-        progress: &dyn Progress,
-    ) -> Result<Known<'a>, Error> {
-        let mut known = Known { problem: Some(problem), ..Known::default() };
-        let Some(stored) = self.stored() else { return Ok(known) };
-        let one_each = |which: &[usize]| -> Result<Matrix, Error> {
-            let rows = rows_of(stored, which)?;
-            Ok(if rows.locals() == 1 { rows } else { mean_features(&rows, progress)? })
-        };
-        let picked: Vec<usize> =
-            picks.picks.iter().map(|pick| self.pool[pick.index as usize]).collect();
-        let halves = self.paired();
-        let place = |pair: &Pair| halves.partition_point(|&other| other < half(pair, self.side));
-        known.pool = Some(rows_of(stored, self.pool)?);
-        known.picked = Some(one_each(&picked)?);
-        known.paired = Some(one_each(&halves)?.view(self.pairs.iter().map(place)));
-        Ok(known)
-    }
-
-    /// Returns the stored features on the side of the pool.
-    fn stored(&self) -> Option<(&FeatureSet, &Features)> {
-        match self.side {
-            Side::Image => Some(self.corpus.image_features()),
-            Side::Text => self.corpus.text_features(),
-        }
-    }
-
-    /// Returns the pool without its duplicates.
-    fn distinct(
-        &self,
-        alike: Alike,
-        budget: usize,
-        progress: &dyn Progress,
-    ) -> Result<Distinct, Error> {
-        let (pool, paired) =
-            self.vectors(ItemFeatures::Mean, (self.pool, &self.paired()), progress)?;
-        let distinct = distinct(&pool, &paired, alike, progress)?;
-        let left = distinct.kept.len();
-        if budget > left {
-            let what = format!(
-                "the budget is {budget}, but without its duplicates the pool has only {left} of {} \
-                 items",
-                self.pool.len()
-            );
-            return Err(Error::setting("dedupe", what));
-        }
-        Ok(distinct)
-    }
-
-    /// Returns the places of the pool items that do not look like the refused ones, ascending.
-    fn usable(
-        &self,
-        refused: &[usize],
-        budget: usize,
-        progress: &dyn Progress,
-    ) -> Result<Vec<u32>, Error> {
-        if refused.len() < FEWEST_REFUSED {
-            return Ok((0..self.pool.len() as u32).collect());
-        }
-        let accepted = self.paired();
-        let (pool, accepted) =
-            self.vectors(ItemFeatures::Mean, (self.pool, &accepted), progress)?;
-        let (refused, _) = self.vectors(ItemFeatures::Mean, (refused, &refused[..1]), progress)?;
-        let (of, seed) = ((&accepted, &refused), self.settings.seed);
-        Ok(Usability::choose_from(&pool, of, budget, seed, progress)?)
-    }
-
-    /// Returns the problem with all inputs of the strategy. All encoding happens here.
-    pub fn problem(&self, progress: &dyn Progress) -> Result<Problem, Error> {
-        let needs = self.strategy.needs();
+    ) -> Result<ProblemBuilder, Error> {
+        let needs = strategy.needs();
         let rule =
-            needs.matching.then(|| Rule::new(self.settings, self.pairs.len())).transpose()?;
+            needs.matching.map(|hits| Rule::new(hits, settings, self.pairs.len())).transpose()?;
         self.check_unread(rule.as_ref(), progress)?;
-        let features = needs.features.then(|| self.features(progress)).transpose()?;
+        let features =
+            needs.features.map(|kind| self.features(kind, settings, progress)).transpose()?;
         let mut problem = match rule {
             Some(rule) => self.compared(&rule, progress)?,
             None => Problem::of_pool(self.pool.len()),
@@ -200,15 +72,60 @@ impl Selection<'_> {
         if let Some((pool, paired)) = features {
             problem = problem.features(pool, paired);
         }
-        if let Some(queries) = self.queries {
-            problem = problem.query_similarities(self.asked(queries, progress)?);
+        Ok(match self.queries {
+            Some(queries) => problem.query_similarities(self.asked(queries, progress)?),
+            None => problem,
+        })
+    }
+
+    fn features(
+        &self,
+        kind: ItemFeatures,
+        settings: &Settings,
+        progress: &dyn Progress,
+    ) -> Result<(Matrix, Matrix), Error> {
+        self.vectors_of((&self.pool, &self.paired()), kind, settings.seed, progress)
+    }
+
+    fn refused(&self, progress: &dyn Progress) -> Result<Option<Refused>, Error> {
+        let Some(refused) = self.refused else { return Ok(None) };
+        let vectors = match refused.len() < FEWEST_REFUSED {
+            true => None,
+            false => {
+                Some(self.vectors_of((refused, &refused[..1]), ItemFeatures::Mean, 0, progress)?.0)
+            }
+        };
+        Ok(Some(Refused { in_pool: Vec::new(), vectors }))
+    }
+
+    fn numbers(&self) -> Result<ItemNumbers, Error> {
+        // Captions that are words have no vectors of their own.
+        let Some(stored) = self.stored_features() else { return Ok(ItemNumbers::default()) };
+        let halves: Vec<usize> = self.pairs.iter().map(|pair| half(pair, self.side)).collect();
+        let (pool, paired) = (rows_of(stored, &self.pool)?, rows_of(stored, &halves)?);
+        Ok(ItemNumbers { rows: Some(pool.clone()), vectors: Some((pool, paired)), anchors: None })
+    }
+
+    /// A score may be farther from single precision than a sample led to expect. Single precision itself needs no such
+    /// bound, and its picks are the same by definition.
+    fn more_exact(&self, error: &Error) -> Option<Self> {
+        let model = || Cow::Owned(self.model.in_single_precision());
+        error.is_too_rough().then(|| ModelCandidates { model: model(), ..self.clone() })
+    }
+}
+
+impl ModelCandidates<'_> {
+    /// Returns the stored features on the side of the pool.
+    fn stored_features(&self) -> Option<(&FeatureSet, &Features)> {
+        match self.side {
+            Side::Image => Some(self.corpus.image_features()),
+            Side::Text => self.corpus.text_features(),
         }
-        Ok(problem.settings(self.settings.clone()).build()?)
     }
 
     /// Compares pool and rivals with the anchors, by the similarity of the model.
     fn compared(&self, rule: &Rule, progress: &dyn Progress) -> Result<ProblemBuilder, Error> {
-        let pool = self.encode(self.side, self.pool, progress)?;
+        let pool = self.encode(self.side, &self.pool, progress)?;
         let rivals = self.encode_pairs(self.side, rule, progress)?;
         let anchors = self.encode_pairs(self.side.other(), rule, progress)?;
         let pool = self.model.similarity(self.side, &pool, &anchors)?;
@@ -223,7 +140,7 @@ impl Selection<'_> {
             let own = self.encode(self.side, which, progress)?;
             Ok(self.model.similarity(self.side, &own, &queries)?.into())
         };
-        Ok(Queries { pool: against(self.pool)?, paired: against(&self.paired())? })
+        Ok(Queries { pool: against(&self.pool)?, paired: against(&self.paired())? })
     }
 
     /// Checks the features that the selection does not read: NaN or infinity must be an error for
@@ -233,7 +150,7 @@ impl Selection<'_> {
         let mut unread = vec![true; self.pairs.len()];
         let (anchors, rivals) = rule.map_or((&[][..], &[][..]), |r| (r.anchors(), r.rivals()));
         anchors.iter().chain(rivals).for_each(|&pair| unread[pair as usize] = false);
-        let pool = if rule.is_none() { self.pool } else { &[] };
+        let pool: &[usize] = if rule.is_none() { &self.pool } else { &[] };
         let unread = || self.pairs.iter().zip(&unread).filter(|(_, unread)| **unread);
         let [images, texts] = [Side::Image, Side::Text].map(|side| {
             let own = pool.iter().copied().filter(|_| side == self.side);
@@ -253,8 +170,8 @@ impl Selection<'_> {
         progress: &dyn Progress,
     ) -> Result<Encodings, Error> {
         Ok(match side {
-            Side::Image => Encodings::of_images(self.model, self.corpus, which, progress)?,
-            Side::Text => Encodings::of_texts(self.model, self.corpus, which, progress)?,
+            Side::Image => Encodings::of_images(&self.model, self.corpus, which, progress)?,
+            Side::Text => Encodings::of_texts(&self.model, self.corpus, which, progress)?,
         })
     }
 
@@ -288,24 +205,20 @@ impl Selection<'_> {
         paired
     }
 
-    /// Returns one vector per pool item, and one per distinct half of the pairs on its side.
-    fn features(&self, progress: &dyn Progress) -> Result<(Matrix, Matrix), Error> {
-        self.vectors(self.features, (self.pool, &self.paired()), progress)
-    }
-
     /// Returns one vector for each of two lists of items, or of captions.
-    fn vectors(
+    fn vectors_of(
         &self,
-        kind: ItemFeatures,
         (some, others): (&[usize], &[usize]),
+        kind: ItemFeatures,
+        seed: u64,
         progress: &dyn Progress,
     ) -> Result<(Matrix, Matrix), Error> {
         let encoded = |which: &[usize]| -> Result<Matrix, Error> {
             Ok(self.encode(self.side, which, progress)?.means()?)
         };
-        match (self.stored(), kind) {
+        match (self.stored_features(), kind) {
             (Some(stored), ItemFeatures::Mean | ItemFeatures::Bow) => {
-                let (bags, seed) = (kind == ItemFeatures::Bow, self.settings.seed);
+                let bags = kind == ItemFeatures::Bow;
                 self.vectors.of(stored, bags, (some, others), seed, progress)
             }
             (None, ItemFeatures::Bow) => {

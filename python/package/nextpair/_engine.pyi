@@ -17,18 +17,9 @@ Reason: TypeAlias = tuple[int, float, float, float, float]
 Direction: TypeAlias = tuple[float, float, float, float, float, float, float, list[int]]
 
 class Settings(TypedDict):
-    sample: int | None
+    strategy: tuple[str, list[tuple[str, str]]]
     anchors: list[int] | None
     rivals: list[int] | None
-    top_k: int
-    weight: str
-    fill: str
-    max_score: float | None
-    absolute_margin: float | None
-    relative_margin: float | None
-    points: int
-    bandwidth: float | None
-    temperature: float | None
     seed: int
     explain: int
     groups: list[list[int]]
@@ -63,9 +54,7 @@ class Problem:
     def pairs(self) -> int: ...
     @property
     def kept(self) -> list[int] | None: ...
-    def select(
-        self, strategy: str, budget: int, names: Names, guarded: bool, how: How
-    ) -> RawPicks: ...
+    def select(self, budget: int, names: Names, guarded: bool, how: How) -> RawPicks: ...
     def check(
         self,
         chosen: list[tuple[int, float]],
@@ -77,16 +66,15 @@ class Problem:
     def similarities(self, items: list[int], pairs: list[int], how: How) -> bytes: ...
     def thresholds(self, how: How) -> list[float]: ...
     def inspect(self, names: Names, how: How) -> list[tuple[str, str, str]]: ...
-    def score(
-        self, strategy: str, budget: int, thresholds: bytes | None, how: How
-    ) -> bytes: ...
+    def score(self, budget: int, thresholds: bytes | None, how: How) -> bytes: ...
 
 def predicted_peak(
     strategy: str, pool: int, pairs: int, dim: int, budget: int, threads: int
 ) -> int: ...
-def strategies() -> list[tuple[str, bool, bool, bool]]: ...
+# Name, whether it needs similarities, vectors, and looks at queries; and of its parameters name, kind, choices, default.
+def strategies() -> list[tuple[str, bool, bool, bool, list[tuple[str, str, list[str], str]]]]: ...
 def finish(
-    parts: list[bytes], strategy: str, budget: int, given: Given, names: Names, how: How
+    parts: list[bytes], budget: int, given: Given, names: Names, how: How
 ) -> RawPicks: ...
 def join(parts: list[bytes]) -> bytes: ...
 def candidates(part: bytes) -> list[int]: ...

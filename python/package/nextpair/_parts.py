@@ -93,7 +93,7 @@ def score(
             device=device,
         )
         known = None if thresholds is None else thresholds.data
-        data = Problem(given, how)._engine.score(chosen.name, part.budget, known, how)
+        data = Problem(given, how)._engine.score(part.budget, known, how)
     return dataclasses.replace(part, data=data)
 
 
@@ -140,6 +140,6 @@ def finish(
     with listening(progress) as listener:
         how: _engine.How = (thread_count(threads), listener)
         given = state(None, None, None, settings, features=features, part=(0, pool))
-        raw = _engine.finish([part.data for part in every], chosen.name, budget, given, names, how)
+        raw = _engine.finish([part.data for part in every], budget, given, names, how)
     raw["warnings"] = [*found, *raw["warnings"]]
     return guarded(Picks(raw, chosen.name, *names, pictures), guard, 4)

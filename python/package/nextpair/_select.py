@@ -129,7 +129,7 @@ def select(
         seen = names_of("pictures", pictures, problem.pool)
         budget, look = whole("budget", budget), guard != "off"
         if custom is None:
-            raw = problem._engine.select(chosen.name, budget, names, look, how)
+            raw = problem._engine.select(budget, names, look, how)
         else:
             raw = problem._engine.check(_chosen(custom, problem, budget), budget, names, look, how)
     name = chosen.name if custom is None else type(custom).__name__

@@ -15,23 +15,16 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
+from . import _engine
 from .errors import SettingError
 
 if TYPE_CHECKING:
-    from . import _engine
     from ._picks import Picks
 
 RandomState: TypeAlias = Any
 Scope: TypeAlias = Literal["full", "mini"]
 Weight: TypeAlias = Literal["surplus", "count"]
 Fill: TypeAlias = Literal["nearest-miss", "index"]
-
-_CHOICES = {
-    "scope": ("full", "mini"),
-    "weight": ("surplus", "count"),
-    "fill": ("nearest-miss", "index"),
-}
-
 
 class Strategy:
     """A strategy of the engine. See `nextpair.STRATEGIES` for all of them."""
@@ -72,33 +65,45 @@ class Strategy:
     def _settings(self, *, seed: int, explain: int, groups: list[list[int]]) -> _engine.Settings:
         """What the engine takes, checked as far as the engine could not say what is wrong."""
         given = self.get_params()
-        for name, choices in _CHOICES.items():
-            if name in given and given[name] not in choices:
-                raise SettingError(f"{name}: {given[name]!r} is none of {', '.join(choices)}")
-        sample = given.get("sample")
-        if given.get("scope", "full") == "mini" and sample is None and given.get("anchors") is None:
+        scope, sample = given.get("scope", "full"), given.get("sample")
+        if scope not in ("full", "mini"):
+            raise SettingError(f"scope: {scope!r} is none of full, mini")
+        if scope == "mini" and sample is None and given.get("anchors") is None:
             raise SettingError('sample: scope="mini" needs the number of pairs to draw')
-        if given.get("scope", "full") == "full" and sample is not None:
+        if scope == "full" and sample is not None:
             raise SettingError('sample: pairs are drawn with scope="mini" only')
         if sample is not None and (given.get("anchors") is not None or given.get("rivals") is not None):
             raise SettingError("sample: pairs are drawn, or given by anchors and rivals, not both")
+        declared = ((name, _text(name, kind, words, given.get(name))) for name, kind, words, _ in parameters_of(self.name))
         return {
-            "sample": None if sample is None else whole("sample", sample),
+            "strategy": (self.name, [(name, text) for name, text in declared if text is not None]),
             "anchors": _indices("anchors", given.get("anchors")),
             "rivals": _indices("rivals", given.get("rivals")),
-            "top_k": whole("top_k", given.get("top_k", 1)),
-            "weight": given.get("weight", "surplus"),
-            "fill": given.get("fill", "nearest-miss"),
-            "max_score": _number("max_score", given.get("max_score")),
-            "absolute_margin": _number("absolute_margin", given.get("absolute_margin")),
-            "relative_margin": _number("relative_margin", given.get("relative_margin")),
-            "points": whole("points", given.get("points", 2000)),
-            "bandwidth": _number("bandwidth", given.get("bandwidth")),
-            "temperature": _number("temperature", given.get("temperature")),
             "seed": seed,
             "explain": whole("explain", explain),
             "groups": groups,
         }
+
+
+def parameters_of(strategy: str) -> list[tuple[str, str, list[str], str]]:
+    """What the engine declares of the parameters of a strategy: name, kind, choices and default."""
+    return next(row[4] for row in _engine.strategies() if row[0] == strategy)
+
+
+def _text(name: str, kind: str, choices: list[str], value: Any) -> str | None:
+    """A value as the engine reads it, or nothing where it is unset."""
+    if value is None:
+        return None
+    if kind == "whole":
+        return str(whole(name, value))
+    if kind == "choice":
+        if value not in choices:
+            raise SettingError(f"{name}: {value!r} is none of {', '.join(choices)}")
+        return str(value)
+    try:
+        return repr(float(value))
+    except (TypeError, ValueError):
+        raise SettingError(f"{name}: a number is needed, not {value!r}") from None
 
 
 def whole(name: str, value: Any) -> int:
@@ -107,15 +112,6 @@ def whole(name: str, value: Any) -> int:
         raise SettingError(f"{name}: a whole number from 0 on is needed, not {value!r}")
     number: int = value.__index__()
     return number
-
-
-def _number(name: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise SettingError(f"{name}: a number is needed, not {value!r}") from None
 
 
 def _indices(name: str, values: Any) -> list[int] | None:

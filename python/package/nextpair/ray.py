@@ -103,7 +103,7 @@ def select(
     chosen, custom = strategy_of(strategy, parameters)
     if custom is not None:
         raise SettingError("strategy: one of Python cannot be split")
-    if any(name == chosen.name and features for name, _, features, _ in _engine.strategies()):
+    if any(name == chosen.name and features for name, _, features, *_ in _engine.strategies()):
         raise SettingError(f"strategy: {chosen.name} measures distances in the whole pool; Ray has it in blocks")
     if whole("threads", threads) == 0:
         raise SettingError("threads: at least 1 is needed")

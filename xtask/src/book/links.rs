@@ -36,6 +36,29 @@ pub(super) fn chapters(pages: &[Page], summary: &Path) -> Result<Vec<PathBuf>> {
     Ok(chapters)
 }
 
+/// Checks that the files of ARCHITECTURE's walks are there, and that a reader can walk them: at most 15 each.
+pub(super) fn walks(pages: &[Page]) -> Result<()> {
+    let page = pages.iter().find(|page| page.path == Path::new("ARCHITECTURE.md"));
+    let text = &page.context("there is no ARCHITECTURE.md")?.text;
+    let section = text.split("\n## ").find(|section| section.starts_with("Four walks"));
+    for walk in section.context("ARCHITECTURE.md has no walks")?.split("\n- **").skip(1) {
+        let (name, files) = walk.split_once("**").context("a walk has a name")?;
+        // What follows the first sentence takes the place of some of these files.
+        let (way, others) = files.split_once(". ").unwrap_or((files, ""));
+        let named = |text: &str| -> Vec<String> {
+            let words = text.split('`').skip(1).step_by(2).filter(|word| word.ends_with(".rs"));
+            words.map(str::to_owned).collect()
+        };
+        let way = named(way);
+        ensure!(way.len() <= 15, "{name}: a walk through {} files; 15 are enough", way.len());
+        for file in way.iter().chain(&named(others)) {
+            let there = Path::new("crates").join(file).exists() || Path::new(file).exists();
+            ensure!(there, "ARCHITECTURE.md, {name}: {file} is not there");
+        }
+    }
+    Ok(())
+}
+
 fn check_one(pages: &[Page], page: &Page, target: &str) -> Result<()> {
     let (file, heading) = target.split_once('#').unwrap_or((target, ""));
     let path = if file.is_empty() { page.path.clone() } else { resolve(page, file)? };

@@ -12,7 +12,7 @@ const NORUN: &str = "norun";
 /// A page, and its path from the root of the workspace.
 pub(super) struct Page {
     pub(super) path: PathBuf,
-    text: String,
+    pub(super) text: String,
 }
 
 /// A fenced block, with the words after its opening fence.

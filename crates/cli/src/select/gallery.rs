@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use nextpair::data::dataset::{Dataset, Items};
+use nextpair::data::queue::Anchor;
 use nextpair::data::{AtomicFile, Side};
-use nextpair::engine::{Pick, Picks, StrategyName};
+use nextpair::engine::{BuiltIn, Pick, Picks, Strategy};
 use nextpair::report::{PickedBatch, ShownPick, ShownReason, gallery_page};
 
 use crate::numbers::grouped;
-use crate::selection::Selection;
+use crate::selection::Names;
 
 /// The most pictures of picks and anchors on the page.
 const PICTURES: usize = 1000;
@@ -55,22 +56,27 @@ impl GalleryArgs {
 
 impl GalleryPage<'_> {
     /// Writes the page of picks.
-    pub(crate) fn write(&self, selection: &Selection, side: Side, picks: &Picks) -> Result<()> {
-        let dataset = self.dataset.as_ref().or_else(|| selection.dataset());
-        let names = Names::of(selection, picks, dataset.map(Dataset::items), side);
+    pub(crate) fn write(
+        &self,
+        (strategy, side): (BuiltIn, Side),
+        names: &dyn Names,
+        picks: &Picks,
+    ) -> Result<()> {
+        let dataset = self.dataset.as_ref().or_else(|| names.dataset());
+        let cards = Cards::of(names, picks, dataset.map(Dataset::items), side);
         let batch = PickedBatch {
-            strategy: selection.strategy().to_string(),
-            said: said(selection.strategy(), side, picks),
+            strategy: strategy.name().to_owned(),
+            said: said(strategy, side, picks),
             batch: 1,
             seed: None,
             total: picks.picks.len(),
-            picks: picks.picks.iter().map(|pick| names.pick(pick)).collect(),
+            picks: picks.picks.iter().map(|pick| cards.pick(pick)).collect(),
         };
         let title = format!(
             "{} of {} picked by {}",
             grouped(picks.picks.len()),
             grouped(picks.pool),
-            selection.strategy()
+            strategy.name()
         );
         let html = gallery_page(&title, batch, dataset, PICTURES);
         AtomicFile::write_whole(self.path, html.as_bytes())
@@ -81,13 +87,13 @@ impl GalleryPage<'_> {
 }
 
 /// Says what the bars of a gallery mean.
-fn said(strategy: StrategyName, side: Side, picks: &Picks) -> String {
+fn said(strategy: BuiltIn, side: Side, picks: &Picks) -> String {
     let (half, other) = side.own_and_other("image", "caption");
     if picks.picks.iter().all(|pick| pick.why.is_empty()) {
         return String::new();
     }
     match strategy {
-        StrategyName::HardNegative => format!(
+        BuiltIn::HardNegative(_) => format!(
             "Each {half} is more similar to the {other}s under it than their rivals among the pairs are: the \
              model would confuse it with them. Bars are similarities, marks are thresholds."
         ),
@@ -99,34 +105,33 @@ fn said(strategy: StrategyName, side: Side, picks: &Picks) -> String {
 }
 
 /// Names and captions of picks and anchors.
-struct Names<'a> {
-    selection: &'a Selection,
+struct Cards<'a> {
+    names: &'a dyn Names,
     side: Side,
     items: Option<&'a Items>,
     /// Items of the dataset by their ids.
     places: HashMap<String, usize>,
 }
 
-impl<'a> Names<'a> {
-    fn of(selection: &'a Selection, picks: &Picks, items: Option<&'a Items>, side: Side) -> Self {
+impl<'a> Cards<'a> {
+    fn of(names: &'a dyn Names, picks: &Picks, items: Option<&'a Items>, side: Side) -> Self {
         let anchors = picks.picks.iter().flat_map(|pick| &pick.why).map(|why| why.anchor);
-        let anchors = anchors.map(|anchor| item_of(&selection.anchor_id(anchor)).0.to_owned());
-        let own = picks.picks.iter().map(|pick| selection.id(pick.index));
+        let anchors = anchors.map(|anchor| item_of(&names.anchor(anchor).name).0.to_owned());
+        let own = picks.picks.iter().map(|pick| names.id(pick.index));
         let ids: Vec<String> = own.chain(anchors).collect();
         let places = items.map_or_else(HashMap::new, |items| {
             let found = items.find(ids.iter().map(String::as_str)).into_iter();
             found.map(|(id, place)| (id.to_owned(), place)).collect()
         });
-        Names { selection, side, items, places }
+        Cards { names, side, items, places }
     }
 
     fn pick(&self, pick: &Pick) -> ShownPick {
-        let id = self.selection.id(pick.index);
+        let id = self.names.id(pick.index);
         let reason = |why: &nextpair::engine::Reason| {
-            let name = self.selection.anchor_id(why.anchor);
+            let Anchor { name, pair } = self.names.anchor(why.anchor);
             let (item, number) = item_of(&name);
-            let known = self.selection.anchor(why.anchor);
-            let (id, caption) = known.unwrap_or_else(|| {
+            let (id, caption) = pair.unwrap_or_else(|| {
                 let caption = self.caption(item, number).unwrap_or_else(|| name.clone());
                 (item.to_owned(), caption)
             });
@@ -135,7 +140,7 @@ impl<'a> Names<'a> {
         let text = match self.side {
             Side::Image => None,
             Side::Text => {
-                let known = self.selection.text(pick.index).or_else(|| self.caption(&id, 0));
+                let known = self.names.text(pick.index).or_else(|| self.caption(&id, 0));
                 Some(known.unwrap_or_else(|| id.clone()))
             }
         };

@@ -1,21 +1,23 @@
 //! A selection with a trained model. The pool is the part of the dataset that it was not trained
 //! on.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
-use nextpair::Finding;
+use nextpair::Selection;
 use nextpair::data::Side;
 use nextpair::data::dataset::{Dataset, FeatureSource};
-use nextpair::data::queue::refused;
+use nextpair::data::queue::{Anchor, refused};
 use nextpair::encode::DatasetEncoders;
-use nextpair::engine::{
-    self as engine, Alike, ItemFeatures, Picks, Progress, Settings, StrategyName,
+use nextpair::engine::{self as engine, Alike, BagOfWords, BuiltIn, Settings};
+use nextpair::models::{Pair, Texts};
+use nextpair::scenario::{
+    Bow, ItemVectors, ModelCandidates, PairNames, groups, read_queries, unpaired,
 };
-use nextpair::models::{Corpus, Pair, Texts};
-use nextpair::scenario::{Bow, ItemVectors, PairNames, groups, read_queries, unpaired};
 
+use super::Names;
 use crate::inputs::SelectionArgs;
 use crate::numbers::grouped;
 use crate::trained::Trained;
@@ -26,14 +28,12 @@ pub(crate) struct Modelled {
     side: Side,
     /// Items, or captions if the pool holds texts.
     pool: Vec<usize>,
-    pub(super) ids: Vec<String>,
+    ids: Vec<String>,
     pairs: Vec<Pair>,
-    pub(super) pair_ids: Vec<String>,
-    pub(super) strategy: StrategyName,
+    vectors: ItemVectors,
+    pub(super) strategy: BuiltIn,
     budget: usize,
     settings: Settings,
-    features: ItemFeatures,
-    bow: Bow,
     /// Items of the dataset that annotators refused, in the form of the pool.
     refused: Option<Vec<usize>>,
     /// When items count as duplicates that are left out.
@@ -86,28 +86,23 @@ impl SelectionArgs {
             settings.groups = groups(trained.dataset().items(), &pairs)?;
         }
         self.check_rule(&settings, pairs.len())?;
+        let BagOfWords { sample, iterations, .. } = self.words()?;
+        let bow = Bow { sample, iterations, once: false };
         Ok(Modelled {
             side: self.pool_side,
             ids: pool.iter().map(|unpaired| items.get(unpaired.item).id).collect(),
             pool: pool.into_iter().map(|unpaired| unpaired.own).collect(),
-            pair_ids: names(corpus, &pairs),
             pairs,
-            strategy: self.strategy,
+            vectors: ItemVectors::new(bow, &[]),
+            strategy: self.strategy()?,
             budget: self.budget,
             settings,
-            features: self.features.into(),
-            bow: self.bow()?,
             refused,
             dedupe: self.dedupe,
             queries,
             trained,
         })
     }
-}
-
-fn names(corpus: &Corpus, pairs: &[Pair]) -> Vec<String> {
-    let names = PairNames::of(corpus, pairs);
-    (0..pairs.len() as u32).map(|pair| names.name(pair)).collect()
 }
 
 fn check_pool(pool: usize, args: &SelectionArgs, dataset: &Path) -> Result<()> {
@@ -130,45 +125,23 @@ fn check_pool(pool: usize, args: &SelectionArgs, dataset: &Path) -> Result<()> {
 }
 
 impl Modelled {
-    pub(super) fn select(
-        &self,
-        look: bool,
-        progress: &dyn Progress,
-    ) -> Result<(Picks, Vec<Finding>)> {
-        let selection = nextpair::scenario::Selection {
+    pub(super) fn selection(&self) -> Selection<ModelCandidates<'_>> {
+        let from = ModelCandidates {
             corpus: &self.trained.corpus,
-            model: &self.trained.model,
+            model: Cow::Borrowed(&self.trained.model),
             side: self.side,
-            pool: &self.pool,
+            pool: Cow::Borrowed(&self.pool),
             pairs: &self.pairs,
-            vectors: &ItemVectors::new(self.bow, &[]),
-            strategy: self.strategy,
-            settings: &self.settings,
-            features: self.features,
+            vectors: &self.vectors,
             refused: self.refused.as_deref(),
-            dedupe: self.dedupe,
             queries: self.queries.as_ref(),
         };
-        Ok(match look {
-            true => selection.select_inspected(self.budget, progress)?,
-            false => (selection.select(self.budget, progress)?, Vec::new()),
-        })
+        let (strategy, budget, dedupe) = (self.strategy, self.budget, self.dedupe);
+        Selection { from, strategy, budget, settings: self.settings.clone(), dedupe }
     }
 
-    pub(super) fn dataset(&self) -> &Dataset {
-        self.trained.dataset()
-    }
-
-    /// Returns the caption that stands for a pool item in a pool of texts.
-    pub(super) fn text(&self, index: u32) -> Option<String> {
-        (self.side == Side::Text).then(|| self.caption(self.pool[index as usize]))
-    }
-
-    /// Returns the item and the caption of a pair.
-    pub(super) fn anchor(&self, index: u32) -> Option<(String, String)> {
-        let pair = self.pairs.get(index as usize)?;
-        let id = self.trained.dataset().items().get(pair.item).id;
-        Some((id, self.caption(pair.caption)))
+    pub(super) fn names(&self) -> Box<dyn Names + '_> {
+        Box::new(ModelNames { of: self, pairs: PairNames::of(&self.trained.corpus, &self.pairs) })
     }
 
     fn caption(&self, caption: usize) -> String {
@@ -183,5 +156,33 @@ impl Modelled {
         let (pool, pairs) = (grouped(self.pool.len()), grouped(self.pairs.len()));
         let dim = self.trained.model.architecture().dim();
         say!("{pool} pool items, {pairs} pairs, a model of {dim} dimensions");
+    }
+}
+
+/// Names of the items and pairs of a model.
+struct ModelNames<'a> {
+    of: &'a Modelled,
+    pairs: PairNames<'a>,
+}
+
+impl Names for ModelNames<'_> {
+    fn ids(&self) -> Option<&[String]> {
+        Some(&self.of.ids)
+    }
+
+    fn id(&self, index: u32) -> String {
+        self.of.ids[index as usize].clone()
+    }
+
+    fn anchor(&self, pair: u32) -> Anchor {
+        self.pairs.anchor(pair)
+    }
+
+    fn text(&self, index: u32) -> Option<String> {
+        (self.of.side == Side::Text).then(|| self.of.caption(self.of.pool[index as usize]))
+    }
+
+    fn dataset(&self) -> Option<&Dataset> {
+        Some(self.of.trained.dataset())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use nextpair::data::Matrix;
 use nextpair::engine::{
-    Device, Embeddings, Fill, Given, Metric, Problem, Scope, Settings, Similarity, StrategyName,
+    Device, Embeddings, Fill, Given, HardNegative, Metric, Problem, Scope, Settings, Similarity,
     Vectors, Weight, histograms, k_center, mean_features, nearest,
 };
 
@@ -75,18 +75,19 @@ fn one_setting(
         indices.into_iter().map(|i| Ok(usize::try_from(i)?)).collect()
     };
     let (scope, listed) = match condition {
-        "full" => (Scope::Full, (0..own.columns()).collect()),
+        "full" => (None, (0..own.columns()).collect()),
         _ => {
             let (rivals, anchors) = (subset("z_subset")?, subset("t_subset")?);
-            (Scope::Given { anchors: anchors.clone(), rivals }, anchors)
+            (Some(Scope { anchors: anchors.clone(), rivals }), anchors)
         }
     };
-    let fill = Fill::Index;
-    let settings = Settings { scope, top_k, weight, fill, ..Settings::default() };
+    let strategy = HardNegative { top_k, weight, fill: Fill::Index, ..HardNegative::default() };
+    let settings = Settings { scope, ..Settings::default() };
     let problem =
         Problem::of_similarities(cross.clone(), own.clone()).settings(settings).build()?;
+    let problem = problem.of_strategy(&strategy)?;
     let (pool, rule) = (problem.pool(), &problem.matching()?.rule);
-    let every = problem.select(StrategyName::HardNegative, pool, &())?;
+    let every = problem.select(&strategy, pool, &())?;
 
     // The file lists thresholds in its own order of anchors.
     let mut xi = Vec::with_capacity(listed.len());
@@ -106,7 +107,7 @@ fn one_setting(
     outcome.equal("order", &order, &case.integers(&format!("out.{key}.order"))?)?;
     for budget in setting["b"].as_array().into_iter().flatten() {
         let budget = budget.as_u64().context("b is not a number")? as usize;
-        let picks = problem.select(StrategyName::HardNegative, budget, &())?;
+        let picks = problem.select(&strategy, budget, &())?;
         let found: Vec<i64> = picks.indices().into_iter().map(i64::from).collect();
         let name = format!("selected_b{budget}");
         outcome.equal(&name, &found, &case.integers(&format!("out.{key}.{name}"))?)?;

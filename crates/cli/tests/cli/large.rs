@@ -1,7 +1,7 @@
 //! A pool that is large beside everything else: the same bytes on every route, memory that grows by a
 //! few numbers per item, one reading. `cargo xtask bench scale` does the same with 10 GB.
 
-use nextpair::engine::StrategyName;
+use nextpair::engine::BuiltIn;
 use serde_json::Value;
 
 use crate::world::files::{self, Numbers};
@@ -73,7 +73,7 @@ fn memory_grows_by_a_few_numbers_per_item() {
 fn no_strategy_takes_more_memory_than_it_predicts() {
     // Short vectors, so that what a strategy keeps per item outweighs all else.
     let world = World::new(6, 40, 800_000, 8);
-    for strategy in StrategyName::ALL {
+    for strategy in BuiltIn::all() {
         let (predicted, peak) = memory(&world, &format!("--strategy {strategy}"));
         // Other systems than Linux do not tell.
         let Some(peak) = peak else { return };

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use nextpair::engine::StrategyName;
+use nextpair::engine::{BuiltIn, Strategy};
 
 use crate::trained::heads_on;
 use crate::world::files::{self, Numbers};
@@ -48,7 +48,7 @@ fn in_any_file_for_any_strategy() {
     for (flag, what, vectors) in inputs(&world) {
         for kind in 0..4 {
             for side in ["image", "text"] {
-                for strategy in StrategyName::ALL {
+                for strategy in BuiltIn::all().map(|strategy| strategy.name()) {
                     let (value, name) = bad.next().unwrap();
                     let (file, bytes) = &kinds(&vectors.with(7, 2, *value))[kind];
                     world.write(file, bytes);
@@ -135,7 +135,7 @@ fn in_one_of_several_vectors() {
 #[test]
 fn in_guards_that_a_strategy_does_not_look_at() {
     let world = World::small();
-    for strategy in StrategyName::ALL {
+    for strategy in BuiltIn::all().map(|strategy| strategy.name()) {
         for guard in ["max-score", "absolute-margin", "relative-margin"] {
             for (_, value) in BAD {
                 let words = format!("select --strategy {strategy} --{guard}={value}");
@@ -158,7 +158,7 @@ fn in_a_dataset_for_a_model() {
         for (row, side) in [(paired, "image"), (paired, "text"), (unpaired, what)] {
             let (value, _) = bad.next().unwrap();
             world.write(file, &files::npy(&vectors.with(row, 2, *value), Numbers::F32));
-            for strategy in StrategyName::ALL {
+            for strategy in BuiltIn::all().map(|strategy| strategy.name()) {
                 for flags in ["", "--sample 10 --seed 3", "--sample 10 --seed 4"] {
                     let run = world.run(&format!(
                         "select --model run ds --strategy {strategy} --pool-side {side} \

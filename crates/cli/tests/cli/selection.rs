@@ -1,9 +1,9 @@
 //! Picks, scores and reasons of a selection, for every flag that affects them.
 
-use nextpair::data::Matrix;
+use nextpair::data::{Amount, Matrix};
 use nextpair::engine::{
-    BagOfWords, Draws, Guards, Metric, Scope, Settings, StrategyName, Weight, bag_of_words,
-    reference,
+    BagOfWords, BuiltIn, CoreSet, Coverage, Draws, Guards, HardNegative, Hybrid, Metric, Scope,
+    Settings, Weight, bag_of_words, reference,
 };
 use serde_json::Value;
 
@@ -21,9 +21,11 @@ fn text(pair: usize) -> usize {
 fn cases() -> Vec<(&'static str, Asked)> {
     let plain = Settings::default;
     let settings = |settings| Asked { settings, ..Asked::usual() };
-    let guarded = |guards| settings(Settings { guards, ..plain() });
+    let usual = HardNegative::default;
+    let hits = |hits| Asked { hits, ..Asked::usual() };
+    let guarded = |guards| hits(HardNegative { guards, ..usual() });
     let given = |anchors: &[usize], rivals: &[usize]| {
-        let scope = Scope::Given { anchors: anchors.to_vec(), rivals: rivals.to_vec() };
+        let scope = Some(Scope { anchors: anchors.to_vec(), rivals: rivals.to_vec() });
         settings(Settings { scope, ..plain() })
     };
     let all: Vec<usize> = (0..24).collect();
@@ -32,20 +34,27 @@ fn cases() -> Vec<(&'static str, Asked)> {
         ("", settings(plain())),
         ("--scope full --similarity cosine --weight surplus --top-k 1", settings(plain())),
         ("--similarity dot", Asked { metric: Metric::Dot, ..Asked::usual() }),
-        ("--weight count", settings(Settings { weight: Weight::Count, ..plain() })),
-        ("--top-k 4", settings(Settings { top_k: 4, ..plain() })),
+        ("--weight count", hits(HardNegative { weight: Weight::Count, ..usual() })),
+        ("--top-k 4", hits(HardNegative { top_k: 4, ..usual() })),
         ("--groups groups.txt", settings(Settings { groups: Some(groups.clone()), ..plain() })),
         (
             "--groups groups.npy --top-k 3",
-            settings(Settings { groups: Some(groups), top_k: 3, ..plain() }),
+            Asked {
+                hits: HardNegative { top_k: 3, ..usual() },
+                ..settings(Settings { groups: Some(groups), ..plain() })
+            },
         ),
         (
             "--groups=groups.txt --groups=texts.txt --top-k 2",
-            settings(Settings {
-                groups: Some(reference::groups(24, |a, b| a % 4 == b % 4 || text(a) == text(b))),
-                top_k: 2,
-                ..plain()
-            }),
+            Asked {
+                hits: HardNegative { top_k: 2, ..usual() },
+                ..settings(Settings {
+                    groups: Some(reference::groups(24, |a, b| {
+                        a % 4 == b % 4 || text(a) == text(b)
+                    })),
+                    ..plain()
+                })
+            },
         ),
         ("--max-score 0.7", guarded(Guards { max_score: Some(0.7), ..Guards::default() })),
         (
@@ -62,7 +71,10 @@ fn cases() -> Vec<(&'static str, Asked)> {
         ),
         (
             "--scope mini --sample 10 --seed 5",
-            settings(Settings { scope: Scope::Mini(10), seed: 5, ..plain() }),
+            Asked {
+                hits: HardNegative { sample: Some(Amount::Count(10)), ..usual() },
+                ..settings(Settings { seed: 5, ..plain() })
+            },
         ),
         ("--sample-indices sample.txt", given(&SAMPLE, &SAMPLE)),
         ("--rival-indices rivals.npy", given(&all, &RIVALS)),
@@ -91,18 +103,20 @@ fn world() -> World {
 }
 
 /// Strategies whose whole output has a plain version. The engine's own tests hold the others to one.
-const REFERENCED: [StrategyName; 4] = [
-    StrategyName::HardNegative,
-    StrategyName::CoreSet,
-    StrategyName::Coverage,
-    StrategyName::Hybrid,
-];
+fn referenced() -> [BuiltIn; 4] {
+    [
+        HardNegative::default().into(),
+        CoreSet::default().into(),
+        Coverage::default().into(),
+        Hybrid::default().into(),
+    ]
+}
 
 #[test]
 fn picks_scores_and_reasons_are_those_of_the_reference() {
     let world = world();
     for text_pool in [false, true] {
-        for strategy in REFERENCED {
+        for strategy in referenced() {
             for (flags, asked) in cases() {
                 let asked = Asked { strategy, text_pool, ..asked };
                 let side = if text_pool { "text" } else { "image" };
@@ -154,7 +168,7 @@ fn fields_come_in_the_stated_order() {
 fn threads_do_not_change_a_byte() {
     // Larger than one block of work.
     let world = World::new(2, 300, 700, 16);
-    for &strategy in StrategyName::ALL {
+    for strategy in BuiltIn::all() {
         let outputs: Vec<Vec<u8>> = ["1", "2", "5"]
             .iter()
             .map(|threads| {
@@ -163,7 +177,7 @@ fn threads_do_not_change_a_byte() {
             })
             .collect();
         assert!(outputs.windows(2).all(|pair| pair[0] == pair[1]), "{strategy}");
-        if REFERENCED.contains(&strategy) {
+        if referenced().contains(&strategy) {
             let asked = Asked { strategy, budget: 60, ..Asked::usual() };
             assert_eq!(world.picks("out/picks.jsonl"), world.expected(&asked), "{strategy}");
         }

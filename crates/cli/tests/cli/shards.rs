@@ -1,6 +1,6 @@
 //! `score` and `merge`: any number of shards gives the same bytes as `select`.
 
-use nextpair::engine::{Draws, StrategyName};
+use nextpair::engine::{BuiltIn, Draws};
 use safetensors::SafeTensors;
 
 use crate::world::files::{self, Numbers};
@@ -14,8 +14,8 @@ fn world() -> World {
     world
 }
 
-fn shardable() -> impl Iterator<Item = StrategyName> {
-    StrategyName::ALL.iter().copied().filter(|s| s.check_shardable().is_ok())
+fn shardable() -> impl Iterator<Item = BuiltIn> {
+    BuiltIn::all().filter(|s| s.check_shardable().is_ok())
 }
 
 /// Scores one shard into `part-NAME`.
@@ -252,7 +252,7 @@ fn files_that_are_not_parts() {
         ("header", "not a whole safetensors file"),
         ("empty", "the file is empty"),
         ("garbage", "not a whole safetensors file"),
-        ("other", "its format is not nextpair-part-3"),
+        ("other", "its format is not nextpair-part-4"),
         ("pool.npy", "pool.npy is not a part of `score`"),
         ("none", "No such file"),
     ] {

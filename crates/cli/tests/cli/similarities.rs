@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 
-use nextpair::engine::{Metric, StrategyName, reference};
+use nextpair::engine::{BuiltIn, Metric, Strategy, reference};
 
 use crate::world::files::{Numbers, npy};
 use crate::world::{Vectors, World};
@@ -41,7 +41,7 @@ fn ask(world: &World, side: &str, flags: &str) -> crate::world::Run {
 fn picks_are_those_of_the_embeddings() {
     let world = world();
     for side in ["image", "text"] {
-        for strategy in StrategyName::ALL.iter().filter(|strategy| !strategy.needs().features) {
+        for strategy in BuiltIn::all().filter(|strategy| strategy.needs().features.is_none()) {
             world.select(&format!("--pool-side {side} --strategy {strategy} --budget 20"));
             let expected = world.read("out/picks.jsonl");
             let run = ask(&world, side, &format!("--strategy {strategy}"));

@@ -54,7 +54,7 @@ impl Sample {
     /// same share of them is picked by surplus. `None` if there are too few pairs for that.
     pub(super) fn chance(&self, problem: &Problem, budget: usize) -> Option<Chance> {
         let rule = &problem.matching().ok()?.rule;
-        let (count, k) = (self.len(), rule.top_k());
+        let (count, k) = (self.len(), rule.hits().top_k);
         let ratio = problem.pool() as f64 / rule.rivals().len() as f64;
         let pairs = (count as f64 / (1.0 + ratio)) as usize;
         let pairs = pairs.max(FEWEST_IN_SPLIT).max(4 * k);

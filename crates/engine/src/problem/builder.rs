@@ -7,7 +7,8 @@ use nextpair_core::{Matrix, Side};
 
 use super::{Features, Matching, Problem, Queries, Sources, check_within, rows_of, steady};
 use crate::{
-    Device, Embeddings, Error, Metric, Route, Rule, Settings, Similarity, Stored, Vectors,
+    Device, Embeddings, Error, Hits, Metric, Route, Rule, Settings, Similarity, Stored, Strategy,
+    Vectors,
 };
 
 /// Names of the pool and of the two sides of the pairs in errors.
@@ -148,7 +149,7 @@ impl ProblemBuilder {
         ProblemBuilder { device, ..self }
     }
 
-    /// Which pairs take part, how hits count, and the seed of every draw.
+    /// Which pairs take part, the seed of every draw, and how much to explain.
     pub fn settings(self, settings: Settings) -> Self {
         ProblemBuilder { settings, ..self }
     }
@@ -213,13 +214,14 @@ impl ProblemBuilder {
         }
     }
 
-    /// Checks shapes and settings, but not the numbers.
-    pub fn check(&self) -> Result<(), Error> {
-        self.rule().map(drop)
+    /// Checks shapes, settings and the parameters of a strategy, but not the numbers.
+    pub fn check(&self, strategy: &dyn Strategy) -> Result<(), Error> {
+        strategy.check()?;
+        self.rule(strategy.needs().matching.unwrap_or_default()).map(drop)
     }
 
     /// The rule of hits, if there are similarities.
-    fn rule(&self) -> Result<Option<Arc<Rule>>, Error> {
+    fn rule(&self, hits: Hits) -> Result<Option<Arc<Rule>>, Error> {
         let pool = self.pool();
         if u32::try_from(pool).is_err() {
             return Err(Error::TooManyRows { what: POOL, rows: pool });
@@ -232,7 +234,6 @@ impl ProblemBuilder {
         if let Some(items) = &self.items {
             check_within(items, &here, pool)?;
         }
-        self.settings.check()?;
         if let Some(features) = &self.features
             && features.pool.rows() != pool
         {
@@ -255,13 +256,13 @@ impl ProblemBuilder {
                 pairs
             }
         };
-        Rule::new(&self.settings, pairs).map(|rule| Some(Arc::new(rule)))
+        Rule::new(hits, &self.settings, pairs).map(|rule| Some(Arc::new(rule)))
     }
 
     /// Builds the problem and checks every number it will use, unless those of the pool are to be
     /// [read once](Self::read_once).
     pub fn build(self) -> Result<Problem, Error> {
-        let rule = self.rule()?;
+        let rule = self.rule(Hits::default())?;
         let (pool, here) = (self.pool(), self.here());
         let whole = 0..pool as u32;
         let items = self.items.unwrap_or(here.clone());

@@ -1,8 +1,8 @@
 //! Strategies that give every item a score of its own, and take the highest.
 
 use super::Sharded;
-use crate::picks::{Pick, keep_best};
-use crate::{Error, Partial, Picks, Problem, Progress};
+use crate::picks::keep_best;
+use crate::{Error, Partial, Pick, Picks, Problem, Progress};
 
 /// Scores items one by one, whatever else is in the pool.
 pub(super) trait ScoresItems: Send + Sync {

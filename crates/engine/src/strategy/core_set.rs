@@ -2,11 +2,18 @@
 
 use super::{Needs, Sharded, Strategy};
 use crate::kcenter::k_center;
-use crate::picks::Pick;
+use crate::parameters::parameters;
 use crate::problem::{PAIRED_FEATURES, POOL_FEATURES};
-use crate::{Error, Picks, Problem, Progress, Size, Vectors};
+use crate::{Error, ItemFeatures, Pick, Picks, Problem, Progress, Size, Vectors};
 
-pub(super) struct CoreSet;
+parameters! {
+    /// Items far from everything paired and from each other (k-center greedy; Sener and Savarese, ICLR 2018).
+    pub struct CoreSet {
+        /// The vectors that distances are measured by: the mean of an item's own, a bag of 300 visual words, or what a model
+        /// makes of the item
+        features: ItemFeatures = ItemFeatures::Mean,
+    }
+}
 
 impl Strategy for CoreSet {
     fn select(
@@ -25,7 +32,7 @@ impl Strategy for CoreSet {
     }
 
     fn needs(&self) -> Needs {
-        Needs { features: true, ..Needs::default() }
+        Needs { features: Some(self.features), ..Needs::default() }
     }
 
     fn memory(&self, size: &Size) -> usize {

@@ -1,13 +1,25 @@
 //! Core-set first, then margin: of items far from each other, those between two anchors (the
 //! order of Zhang and Zhu, arXiv 2510.03247).
 
+use nextpair_core::Amount;
+
 use super::core_set::far_apart;
 use super::margin::{self, margins};
-use super::{Needs, Strategy};
-use crate::picks::{Pick, keep_best};
-use crate::{Error, Picks, Problem, Progress, Size};
+use super::{Needs, Strategy, sampled};
+use crate::parameters::parameters;
+use crate::picks::keep_best;
+use crate::{Error, ItemFeatures, Pick, Picks, Problem, Progress, Size};
 
-pub(super) struct CoreSetMargin;
+parameters! {
+    /// The smallest margins among items far from each other (Zhang and Zhu, arXiv 2510.03247).
+    pub struct CoreSetMargin {
+        /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
+        sample: Option<Amount> = None,
+        /// The vectors that distances are measured by: the mean of an item's own, a bag of 300 visual words, or what a model
+        /// makes of the item
+        features: ItemFeatures = ItemFeatures::Mean,
+    }
+}
 
 /// Candidates for each pick.
 const CANDIDATES: usize = 3;
@@ -18,7 +30,8 @@ impl Strategy for CoreSetMargin {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, features: true, ..Needs::default() }
+        let (matching, features) = (sampled(self.sample), Some(self.features));
+        Needs { matching, features, ..Needs::default() }
     }
 
     fn select(

@@ -7,16 +7,31 @@
 
 use std::collections::BinaryHeap;
 
+use nextpair_core::Amount;
 use rayon::prelude::*;
 
 use super::{Needs, Sharded, Strategy};
 use crate::error::unless_stopped;
 use crate::lazy::Bound;
-use crate::picks::Pick;
+use crate::parameters::parameters;
 use crate::score::{Anchors, Hit, Scorer, Scores};
-use crate::{Error, Partial, Picks, Problem, Progress, Size, Weight};
+use crate::{Error, Fill, Guards, Hits, Partial, Pick, Picks, Problem, Progress, Size, Weight};
 
-pub(super) struct Coverage;
+parameters! {
+    /// Items that are hard negatives together: each anchor counts only what is new.
+    pub struct Coverage {
+        /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
+        sample: Option<Amount> = None,
+        /// The threshold is the k-th largest rival similarity
+        top_k: usize = 1,
+        /// What a hit is worth: how far it exceeds the threshold, or one
+        weight: Weight = Weight::Surplus,
+        /// Likely false negatives to ignore
+        guards: Guards = Guards::default(),
+        /// What fills the budget when fewer items have a hit: the nearest misses, or the first of the pool
+        fill: Fill = Fill::NearestMiss,
+    }
+}
 
 impl Strategy for Coverage {
     fn name(&self) -> &'static str {
@@ -24,7 +39,9 @@ impl Strategy for Coverage {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, ..Needs::default() }
+        let &Self { sample, top_k, guards, fill, .. } = self;
+        let matching = Some(Hits { sample, top_k, guards, fill });
+        Needs { matching, ..Needs::default() }
     }
 
     fn memory(&self, size: &Size) -> usize {
@@ -71,7 +88,7 @@ impl Sharded for Coverage {
         let anchors = Anchors::of(&whole);
         let why = |hits: &[Hit]| anchors.reasons(hits, problem.explain());
         progress.start("coverage", budget as u64);
-        let mut covered = Covered { weight: problem.weight(), levels: whole.thresholds.clone() };
+        let mut covered = Covered { weight: self.weight, levels: whole.thresholds.clone() };
         let hits_of = |item: u32| {
             let slot = whole.hits.binary_search_by_key(&item, |(item, _)| *item);
             slot.map_or(&[][..], |slot| &whole.hits[slot].1)
@@ -111,7 +128,7 @@ impl Sharded for Coverage {
             // Those without a hit keep how far they are from one.
             picks.push(Pick { score: filler.score.min(0.0), why, ..filler.clone() });
         }
-        Ok(Picks::of_hits(picks, problem.pool(), whole))
+        Ok(whole.into_picks(picks, problem.pool()))
     }
 }
 

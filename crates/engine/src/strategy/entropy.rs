@@ -3,17 +3,26 @@
 //! With `p = softmax(similarities / temperature)`, an item that is like one anchor alone has an
 //! entropy near 0, and one that is like all of them the logarithm of their number.
 
-use nextpair_core::draw;
+use nextpair_core::{Amount, draw};
 
 use super::by_score::ScoresItems;
-use super::{Needs, Sharded, Strategy};
+use super::{Needs, Sharded, Strategy, above_zero, sampled};
 use crate::canonical::{exp, ln};
 use crate::highest::by_block;
+use crate::parameters::parameters;
 use crate::similarity::exact_block;
 use crate::widest::widest;
 use crate::{Error, Problem, Progress, ROW_BLOCK, Size};
 
-pub(super) struct Entropy;
+parameters! {
+    /// Items that the model finds similar to many anchors alike.
+    pub struct Entropy {
+        /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
+        sample: Option<Amount> = None,
+        /// Temperature of the similarities, whose entropy counts [default: 0.05 for cosines]
+        temperature: Option<f64> = None,
+    }
+}
 
 /// Purpose of the draw of anchors.
 const ANCHORS: u64 = 7;
@@ -31,7 +40,11 @@ impl Strategy for Entropy {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, ..Needs::default() }
+        Needs { matching: sampled(self.sample), ..Needs::default() }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        above_zero("entropy-temperature", self.temperature)
     }
 
     fn memory(&self, size: &Size) -> usize {
@@ -45,7 +58,7 @@ impl Strategy for Entropy {
 
 impl ScoresItems for Entropy {
     fn scores(&self, problem: &Problem, progress: &dyn Progress) -> Result<Vec<f64>, Error> {
-        entropies(problem, progress)
+        entropies(problem, self.temperature, progress)
     }
 }
 
@@ -56,14 +69,18 @@ pub(super) fn memory(size: &Size) -> usize {
 }
 
 /// The entropy of every item of a problem.
-pub(super) fn entropies(problem: &Problem, progress: &dyn Progress) -> Result<Vec<f64>, Error> {
+pub(super) fn entropies(
+    problem: &Problem,
+    temperature: Option<f64>,
+    progress: &dyn Progress,
+) -> Result<Vec<f64>, Error> {
     let matching = problem.matching()?;
     let anchors = matching.rule.anchors();
     let drawn = draw::sample(problem.seed(), ANCHORS, anchors.len(), AT_MOST);
     let anchors: Vec<u32> = drawn.into_iter().map(|at| anchors[at as usize]).collect();
     // By the scale of the pairs, which all shards of a pool share.
     let scale = matching.paired.scale();
-    let temperature = problem.settings().temperature.unwrap_or(TEMPERATURE * scale);
+    let temperature = temperature.unwrap_or(TEMPERATURE * scale);
     let items = problem.items();
     progress.start("entropy", items.len() as u64 * anchors.len() as u64);
     let rows: Vec<u32> = items.map(|item| problem.row(item)).collect();

@@ -1,10 +1,27 @@
 //! The paper's strategy: the items with the highest hard-negative scores (Algorithm 2).
 
-use super::{Needs, Sharded, Strategy};
-use crate::score::Scorer;
-use crate::{Error, Partial, Picks, Problem, Progress, Size, Weight};
+use nextpair_core::Amount;
 
-pub(super) struct HardNegative;
+use super::{Needs, Sharded, Strategy};
+use crate::parameters::parameters;
+use crate::score::Scorer;
+use crate::{Error, Fill, Guards, Hits, Partial, Picks, Problem, Progress, Size, Weight};
+
+parameters! {
+    /// Items that would be the hardest negatives for the paired set (the paper, Algorithm 2).
+    pub struct HardNegative {
+        /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
+        sample: Option<Amount> = None,
+        /// The threshold is the k-th largest rival similarity
+        top_k: usize = 1,
+        /// What a hit is worth: how far it exceeds the threshold, or one
+        weight: Weight = Weight::Surplus,
+        /// Likely false negatives to ignore
+        guards: Guards = Guards::default(),
+        /// What fills the budget when fewer items have a hit: the nearest misses, or the first of the pool
+        fill: Fill = Fill::NearestMiss,
+    }
+}
 
 impl Strategy for HardNegative {
     fn name(&self) -> &'static str {
@@ -12,7 +29,9 @@ impl Strategy for HardNegative {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, ..Needs::default() }
+        let &Self { sample, top_k, guards, fill, .. } = self;
+        let matching = Some(Hits { sample, top_k, guards, fill });
+        Needs { matching, ..Needs::default() }
     }
 
     fn memory(&self, size: &Size) -> usize {
@@ -31,7 +50,7 @@ impl Sharded for HardNegative {
         budget: usize,
         progress: &dyn Progress,
     ) -> Result<Partial, Error> {
-        best_by_score(problem, problem.weight(), budget, progress)
+        best_by_score(problem, self.weight, budget, progress)
     }
 
     fn finish(
@@ -44,7 +63,7 @@ impl Sharded for HardNegative {
         let mut whole = whole;
         let mut picks = std::mem::take(&mut whole.best);
         picks.truncate(budget);
-        Ok(Picks::of_hits(picks, problem.pool(), whole))
+        Ok(whole.into_picks(picks, problem.pool()))
     }
 }
 

@@ -1,12 +1,24 @@
 //! Items that stand for many others that nothing paired stands for: a greedy cover of points.
 
-use super::{Needs, Strategy};
+use super::{Needs, Strategy, above_zero};
 use crate::cover::{Chosen, Cover, Weights};
-use crate::picks::{Fact, Pick};
+use crate::parameters::parameters;
 use crate::points::Points;
-use crate::{Error, Picks, Problem, Progress, Size};
+use crate::{Error, Fact, ItemFeatures, Pick, Picks, Problem, Progress, Size};
 
-pub(super) struct Herding;
+parameters! {
+    /// Items that stand for many others that nothing paired stands for (MaxHerding; Bae, Noh and Sutherland, ECCV
+    /// 2024).
+    pub struct Herding {
+        /// The vectors that distances are measured by: the mean of an item's own, a bag of 300 visual words, or what a model
+        /// makes of the item
+        features: ItemFeatures = ItemFeatures::Mean,
+        /// Items whose cover is measured, drawn from pool and pairs
+        points: usize = 2000,
+        /// Squared distance at which an item stands for another [default: the median to the nearest neighbour]
+        bandwidth: Option<f64> = None,
+    }
+}
 
 impl Strategy for Herding {
     fn name(&self) -> &'static str {
@@ -14,7 +26,11 @@ impl Strategy for Herding {
     }
 
     fn needs(&self) -> Needs {
-        Needs { features: true, queries: true, ..Needs::default() }
+        Needs { features: Some(self.features), queries: true, ..Needs::default() }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        check_cover(self.points, self.bandwidth)
     }
 
     fn select(
@@ -23,7 +39,7 @@ impl Strategy for Herding {
         budget: usize,
         progress: &dyn Progress,
     ) -> Result<Picks, Error> {
-        let points = Points::new(problem, progress)?;
+        let points = Points::new(problem, (self.points, self.bandwidth), progress)?;
         let weights = Weights { pool: None, paired: 1.0 };
         let chosen = Cover::new(&points, &weights, progress)?.pick(budget, progress)?;
         Ok(picks(problem, chosen, |_| Vec::new()))
@@ -36,6 +52,12 @@ impl Strategy for Herding {
     fn shards(&self) -> Result<&'static dyn super::Sharded, &'static str> {
         Err(WHOLE_POOL)
     }
+}
+
+/// Fails if nothing can be covered so.
+pub(super) fn check_cover(points: usize, bandwidth: Option<f64>) -> Result<(), Error> {
+    above_zero("points", Some(points as f64))?;
+    above_zero("bandwidth", bandwidth)
 }
 
 /// Why a cover cannot be split.

@@ -1,13 +1,33 @@
 //! Hard negatives that differ: the best by surplus, thinned out by distance.
 
+use nextpair_core::Amount;
+
 use super::hard_negative::best_by_score;
 use super::{Needs, Sharded, Strategy};
 use crate::kcenter::k_center;
-use crate::picks::Pick;
+use crate::parameters::parameters;
 use crate::problem::PAIRED_FEATURES;
-use crate::{Error, Partial, Picks, Problem, Progress, Size, Vectors, Weight};
+use crate::{
+    Error, Fill, Guards, Hits, ItemFeatures, Partial, Pick, Picks, Problem, Progress, Size,
+    Vectors, Weight,
+};
 
-pub(super) struct Hybrid;
+parameters! {
+    /// Hard negatives that are far from each other.
+    pub struct Hybrid {
+        /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
+        sample: Option<Amount> = None,
+        /// The threshold is the k-th largest rival similarity
+        top_k: usize = 1,
+        /// The vectors that distances are measured by: the mean of an item's own, a bag of 300 visual words, or what a model
+        /// makes of the item
+        features: ItemFeatures = ItemFeatures::Mean,
+        /// Likely false negatives to ignore
+        guards: Guards = Guards::default(),
+        /// What fills the budget when fewer items have a hit: the nearest misses, or the first of the pool
+        fill: Fill = Fill::NearestMiss,
+    }
+}
 
 /// Candidates for each pick.
 const CANDIDATES: usize = 3;
@@ -18,7 +38,9 @@ impl Strategy for Hybrid {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, features: true, ..Needs::default() }
+        let &Self { sample, top_k, guards, fill, .. } = self;
+        let matching = Some(Hits { sample, top_k, guards, fill });
+        Needs { matching, features: Some(self.features), ..Needs::default() }
     }
 
     fn memory(&self, size: &Size) -> usize {
@@ -61,6 +83,6 @@ impl Sharded for Hybrid {
         let centres = Vectors::new(features.paired.clone(), PAIRED_FEATURES)?.on(problem.device());
         let chosen = k_center(&centres, &pool, budget, progress)?;
         let pick = |(slot, score): (u32, f64)| Pick { score, ..candidates[slot as usize].clone() };
-        Ok(Picks::of_hits(chosen.into_iter().map(pick).collect(), problem.pool(), whole))
+        Ok(whole.into_picks(chosen.into_iter().map(pick).collect(), problem.pool()))
     }
 }

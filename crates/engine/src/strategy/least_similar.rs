@@ -1,11 +1,20 @@
 //! Items unlike every anchor: their highest similarity is low.
 
+use nextpair_core::Amount;
+
 use super::by_score::ScoresItems;
 use super::margin::{memory, of_highest};
-use super::{Needs, Sharded, Strategy};
+use super::{Needs, Sharded, Strategy, sampled};
+use crate::parameters::parameters;
 use crate::{Error, Problem, Progress, Size};
 
-pub(super) struct LeastSimilar;
+parameters! {
+    /// Items unlike every anchor.
+    pub struct LeastSimilar {
+        /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
+        sample: Option<Amount> = None,
+    }
+}
 
 impl Strategy for LeastSimilar {
     fn name(&self) -> &'static str {
@@ -13,7 +22,7 @@ impl Strategy for LeastSimilar {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, ..Needs::default() }
+        Needs { matching: sampled(self.sample), ..Needs::default() }
     }
 
     fn memory(&self, size: &Size) -> usize {

@@ -1,12 +1,21 @@
 //! Items between two anchors: the smaller the gap between their two highest similarities, the less
 //! the model knows which one they belong to.
 
+use nextpair_core::Amount;
+
 use super::by_score::ScoresItems;
-use super::{Needs, Sharded, Strategy};
+use super::{Needs, Sharded, Strategy, sampled};
 use crate::highest::highest;
+use crate::parameters::parameters;
 use crate::{Error, Problem, Progress, ROW_BLOCK, Size};
 
-pub(super) struct Margin;
+parameters! {
+    /// Items whose two most similar anchors are nearly as similar.
+    pub struct Margin {
+        /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
+        sample: Option<Amount> = None,
+    }
+}
 
 impl Strategy for Margin {
     fn name(&self) -> &'static str {
@@ -14,7 +23,7 @@ impl Strategy for Margin {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, ..Needs::default() }
+        Needs { matching: sampled(self.sample), ..Needs::default() }
     }
 
     fn memory(&self, size: &Size) -> usize {

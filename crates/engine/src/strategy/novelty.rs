@@ -1,15 +1,32 @@
 //! Herding that asks the model: an item counts more if the model cannot place it, and what is
 //! paired covers less than it could.
 
-use super::entropy::{self, entropies};
-use super::herding::{WHOLE_POOL, picks};
-use super::{Needs, Strategy};
-use crate::cover::{Cover, Weights};
-use crate::picks::Fact;
-use crate::points::Points;
-use crate::{Error, Picks, Problem, Progress, Size};
+use nextpair_core::Amount;
 
-pub(super) struct Novelty;
+use super::entropy::{self, entropies};
+use super::herding::{WHOLE_POOL, check_cover, picks};
+use super::{Needs, Strategy, above_zero, sampled};
+use crate::cover::{Cover, Weights};
+use crate::parameters::parameters;
+use crate::points::Points;
+use crate::{Error, Fact, ItemFeatures, Picks, Problem, Progress, Size};
+
+parameters! {
+    /// The same, where items count more that the model cannot place.
+    pub struct Novelty {
+        /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
+        sample: Option<Amount> = None,
+        /// The vectors that distances are measured by: the mean of an item's own, a bag of 300 visual words, or what a model
+        /// makes of the item
+        features: ItemFeatures = ItemFeatures::Mean,
+        /// Items whose cover is measured, drawn from pool and pairs
+        points: usize = 2000,
+        /// Squared distance at which an item stands for another [default: the median to the nearest neighbour]
+        bandwidth: Option<f64> = None,
+        /// Temperature of the similarities, whose entropy counts [default: 0.05 for cosines]
+        temperature: Option<f64> = None,
+    }
+}
 
 /// The weight of the item with the lowest entropy, and of everything paired. The item with the
 /// highest entropy weighs one more.
@@ -21,7 +38,13 @@ impl Strategy for Novelty {
     }
 
     fn needs(&self) -> Needs {
-        Needs { matching: true, features: true, queries: true }
+        let (matching, features) = (sampled(self.sample), Some(self.features));
+        Needs { matching, features, queries: true }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        check_cover(self.points, self.bandwidth)?;
+        above_zero("entropy-temperature", self.temperature)
     }
 
     fn select(
@@ -30,9 +53,9 @@ impl Strategy for Novelty {
         budget: usize,
         progress: &dyn Progress,
     ) -> Result<Picks, Error> {
-        let ranks = ranks(&entropies(problem, progress)?);
+        let ranks = ranks(&entropies(problem, self.temperature, progress)?);
         let weights = ranks.iter().map(|rank| LOWEST + rank).collect();
-        let points = Points::new(problem, progress)?;
+        let points = Points::new(problem, (self.points, self.bandwidth), progress)?;
         let weights = Weights { pool: Some(weights), paired: LOWEST };
         let chosen = Cover::new(&points, &weights, progress)?.pick(budget, progress)?;
         let novelty = |item: u32| vec![Fact { name: "novelty", value: ranks[item as usize] }];

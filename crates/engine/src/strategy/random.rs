@@ -4,9 +4,13 @@ use nextpair_core::draw::draw_of;
 
 use super::by_score::ScoresItems;
 use super::{Needs, Sharded, Strategy};
+use crate::parameters::parameters;
 use crate::{Error, Problem, Progress, Size};
 
-pub(super) struct Random;
+parameters! {
+    /// Any items: the baseline.
+    pub struct Random {}
+}
 
 /// Purpose of these draws, which keeps them apart from other draws of the same seed.
 const PICKS: u64 = 2;

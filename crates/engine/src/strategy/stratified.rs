@@ -4,11 +4,19 @@ use nextpair_core::draw::draw_of;
 
 use super::{Needs, Sharded, Strategy};
 use crate::clusters::{Clusters, members};
-use crate::picks::{Pick, keep_best};
+use crate::parameters::parameters;
+use crate::picks::keep_best;
 use crate::problem::POOL_FEATURES;
-use crate::{Error, Picks, Problem, Progress, Size, Vectors};
+use crate::{Error, ItemFeatures, Pick, Picks, Problem, Progress, Size, Vectors};
 
-pub(super) struct Stratified;
+parameters! {
+    /// One item at random of each cluster.
+    pub struct Stratified {
+        /// The vectors that distances are measured by: the mean of an item's own, a bag of 300 visual words, or what a model
+        /// makes of the item
+        features: ItemFeatures = ItemFeatures::Mean,
+    }
+}
 
 /// Purpose of the draws within clusters.
 const MEMBERS: u64 = 9;
@@ -19,7 +27,7 @@ impl Strategy for Stratified {
     }
 
     fn needs(&self) -> Needs {
-        Needs { features: true, ..Needs::default() }
+        Needs { features: Some(self.features), ..Needs::default() }
     }
 
     /// The score is the share of the pool that a pick stands for.

@@ -7,11 +7,19 @@ use rayon::prelude::*;
 use super::{Needs, Sharded, Strategy};
 use crate::clusters::{Clusters, members};
 use crate::error::unless_stopped;
-use crate::picks::Pick;
+use crate::parameters::parameters;
 use crate::problem::{PAIRED_FEATURES, POOL_FEATURES};
-use crate::{Error, Picks, Problem, Progress, Size, Vectors};
+use crate::{Error, ItemFeatures, Pick, Picks, Problem, Progress, Size, Vectors};
 
-pub(super) struct Typical;
+parameters! {
+    /// The item in the densest place of each cluster without a pair (TypiClust; Hacohen, Dekel and Weinshall, ICML
+    /// 2022).
+    pub struct Typical {
+        /// The vectors that distances are measured by: the mean of an item's own, a bag of 300 visual words, or what a model
+        /// makes of the item
+        features: ItemFeatures = ItemFeatures::Mean,
+    }
+}
 
 /// Clusters at most.
 const CLUSTERS: usize = 500;
@@ -30,7 +38,7 @@ impl Strategy for Typical {
     }
 
     fn needs(&self) -> Needs {
-        Needs { features: true, ..Needs::default() }
+        Needs { features: Some(self.features), ..Needs::default() }
     }
 
     /// The score is the share of the items that are in the pick's cluster, less the number of

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use nextpair_core::{Matrix, Side};
+use nextpair_core::{Amount, Matrix, Side};
 use nextpair_engine::{
-    Code, Draws, Error, Fill, Given, Guards, Metric, Picks, Problem, ProblemBuilder, Route, Scope,
-    Settings, StrategyName, Weight, group_labels, reference,
+    BuiltIn, Code, Draws, Error, Fill, Given, Guards, HardNegative, Metric, Picks, Problem,
+    ProblemBuilder, Route, Scope, Settings, Value, Weight, group_labels, reference,
 };
 use proptest::prelude::*;
 
@@ -30,6 +30,62 @@ pub enum Numbers {
     Extreme,
 }
 
+/// Values for the parameters of all strategies, each of which has some of them.
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    pub sample: Option<Amount>,
+    pub top_k: usize,
+    pub weight: Weight,
+    pub guards: Guards,
+    pub fill: Fill,
+    pub points: usize,
+    pub bandwidth: Option<f64>,
+    pub temperature: Option<f64>,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Parameters {
+            sample: None,
+            top_k: 1,
+            weight: Weight::default(),
+            guards: Guards::default(),
+            fill: Fill::default(),
+            points: 2000,
+            bandwidth: None,
+            temperature: None,
+        }
+    }
+}
+
+impl Parameters {
+    /// The strategy with these values of all parameters that it has.
+    pub fn of(&self, strategy: impl Into<BuiltIn>) -> BuiltIn {
+        let mut strategy = strategy.into();
+        for parameter in strategy.parameters() {
+            let text = match parameter.name() {
+                "sample" => self.sample.text(),
+                "top_k" => self.top_k.text(),
+                "weight" => self.weight.text(),
+                "max_score" => self.guards.max_score.text(),
+                "absolute_margin" => self.guards.absolute_margin.text(),
+                "relative_margin" => self.guards.relative_margin.text(),
+                "fill" => self.fill.text(),
+                "points" => self.points.text(),
+                "bandwidth" => self.bandwidth.text(),
+                "temperature" => self.temperature.text(),
+                "features" => continue,
+                other => panic!("no case has values of {other}"),
+            };
+            // A number that is unset cannot be written.
+            if text != parameter.value.text() {
+                parameter.value.set(&text).unwrap();
+            }
+        }
+        strategy
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Case {
     pub metric: Metric,
@@ -38,6 +94,7 @@ pub struct Case {
     pub rivals: Vec<f64>,
     pub pool: Vec<f64>,
     pub settings: Settings,
+    pub parameters: Parameters,
     pub route: Route,
     pub budget: usize,
 }
@@ -112,30 +169,26 @@ pub fn cases() -> impl Strategy<Value = Case> {
             let split = |salt: usize| -> Vec<usize> {
                 (0..pairs).filter(|j| !(j * 31 + salt).is_multiple_of(3)).rev().collect()
             };
-            let settings = Settings {
-                scope: match scope {
-                    0 | 1 => Scope::Full,
-                    2 => Scope::Mini(1 + (share * (pairs - 1) as f64) as usize),
-                    _ => Scope::Given { anchors: split(0), rivals: split(1) },
-                },
+            let given = || Scope { anchors: split(0), rivals: split(1) };
+            let settings = Settings { scope: (scope == 3).then(given), groups, seed, explain: 2 };
+            let sample = || Amount::Count(1 + (share * (pairs - 1) as f64) as usize);
+            let parameters = Parameters {
+                sample: (scope == 2).then(sample),
                 top_k,
                 weight,
-                groups,
                 guards: match guard {
                     0 => Guards { max_score: Some(share), ..Guards::default() },
                     1 => Guards { absolute_margin: Some(0.1 * share), ..Guards::default() },
                     2 => Guards { relative_margin: Some(0.1), ..Guards::default() },
                     _ => Guards::default(),
                 },
-                seed,
-                explain: 2,
                 fill: if guard < 2 { Fill::NearestMiss } else { Fill::Index },
                 points: 1 + (seed % 80) as usize,
                 bandwidth: (seed % 3 == 0).then_some(0.1 + share),
                 temperature: (seed % 5 == 0).then_some(0.1),
             };
             let budget = 1 + (share * (items - 1) as f64) as usize;
-            Case { metric, dim, anchors, rivals, pool, settings, route, budget }
+            Case { metric, dim, anchors, rivals, pool, settings, parameters, route, budget }
         },
     )
 }
@@ -174,6 +227,16 @@ impl Case {
 
     pub fn rows(&self, values: &[f64]) -> Vec<Vec<f64>> {
         values.chunks(self.dim).map(<[f64]>::to_vec).collect()
+    }
+
+    /// The strategy with the parameters of the case.
+    pub fn strategy(&self, strategy: impl Into<BuiltIn>) -> BuiltIn {
+        self.parameters.of(strategy)
+    }
+
+    /// Whether there are rivals enough for every strategy.
+    pub fn is_possible(&self) -> bool {
+        self.builder().check(&self.strategy(HardNegative::default())).is_ok()
     }
 
     /// The problem on single-precision matrices.
@@ -216,8 +279,8 @@ impl Case {
         Problem::of_similarities(given(cross)?, given(own)?).settings(self.settings.clone()).build()
     }
 
-    pub fn select(&self, strategy: StrategyName, budget: usize) -> Result<Picks, Error> {
-        self.problem()?.select(strategy, budget, &())
+    pub fn select(&self, strategy: impl Into<BuiltIn>, budget: usize) -> Result<Picks, Error> {
+        self.problem()?.select(&self.strategy(strategy), budget, &())
     }
 
     /// Similarities of some rows to all anchors.
@@ -236,10 +299,10 @@ impl Case {
         let (own, cross) = (self.table(&self.rivals), self.table(&self.pool));
         let identity = || (0..self.pairs() as u32).collect();
         let group: Vec<u32> = self.settings.groups.clone().unwrap_or_else(identity);
-        let xi = reference::thresholds(&own, &anchors, &rivals, &group, self.settings.top_k);
+        let xi = reference::thresholds(&own, &anchors, &rivals, &group, self.parameters.top_k);
         let xi: Vec<f64> = xi.into_iter().collect::<Option<_>>()?;
         let positives: Vec<f64> = anchors.iter().map(|&j| own[j][j]).collect();
-        let hits = reference::hits(&cross, &anchors, &xi, &positives, &self.settings.guards);
+        let hits = reference::hits(&cross, &anchors, &xi, &positives, &self.parameters.guards);
         Some(Plain { anchors, xi, own: positives, hits, cross })
     }
 }

@@ -1,11 +1,14 @@
 //! Strategies that cover points or measure what the model knows, against the reference.
 
 use nextpair_core::Matrix;
-use nextpair_engine::{Draws, Error, Metric, Picks, Route, Settings, StrategyName, reference};
+use nextpair_engine::{
+    BuiltIn, CoreSet, CoreSetMargin, Draws, Entropy, Error, Herding, LeastSimilar, Margin, Metric,
+    Novelty, Picks, Route, Settings, reference,
+};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
-use crate::case::{Case, Numbers, cases, config, vectors};
+use crate::case::{Case, Numbers, Parameters, cases, config, vectors};
 
 /// Index, score and number of points of every pick.
 fn found(picks: &Picks) -> Vec<(usize, f64, usize)> {
@@ -24,7 +27,8 @@ struct Plain {
 
 impl Plain {
     fn of(case: &Case) -> Option<Self> {
-        let problem = case.problem().ok()?;
+        let entropy = case.strategy(Entropy::default());
+        let problem = case.problem().ok()?.of_strategy(&entropy).ok()?;
         let anchors = problem.matching().unwrap().rule.anchors().to_vec();
         let cross = case.table(&case.pool);
         let in_scope = |row: &Vec<f64>| anchors.iter().map(|&j| row[j as usize]).collect();
@@ -36,18 +40,18 @@ impl Plain {
         })
     }
 
-    fn entropies(&self, settings: &Settings) -> Vec<f64> {
-        let temperature = settings.temperature.unwrap_or(0.05 * self.scale);
+    fn entropies(&self, case: &Case) -> Vec<f64> {
+        let temperature = case.parameters.temperature.unwrap_or(0.05 * self.scale);
         self.similarities.iter().map(|row| reference::entropy(row, temperature)).collect()
     }
 
-    fn herd<'a>(&'a self, settings: &Settings, weights: &'a [f64]) -> reference::Herd<'a> {
+    fn herd<'a>(&'a self, case: &Case, weights: &'a [f64]) -> reference::Herd<'a> {
         reference::Herd {
             pool: &self.pool,
             paired: &self.paired,
-            points: settings.points,
-            bandwidth: settings.bandwidth,
-            seed: settings.seed,
+            points: case.parameters.points,
+            bandwidth: case.parameters.bandwidth,
+            seed: case.settings.seed,
             weights,
             paired_weight: 1.0,
             queries: None,
@@ -55,8 +59,8 @@ impl Plain {
     }
 
     /// 0.5 plus the rank of the entropy, from 0 to 1.
-    fn novelty(&self, settings: &Settings) -> Vec<f64> {
-        let entropies = self.entropies(settings);
+    fn novelty(&self, case: &Case) -> Vec<f64> {
+        let entropies = self.entropies(case);
         let mut order: Vec<usize> = (0..entropies.len()).collect();
         order.sort_by(|&a, &b| entropies[a].total_cmp(&entropies[b]).then(a.cmp(&b)));
         let last = f64::max(1.0, entropies.len() as f64 - 1.0);
@@ -81,18 +85,18 @@ proptest! {
     #[test]
     fn herding_equals_plain_greedy(case in cases()) {
         if let Some(plain) = Plain::of(&case) {
-            let picks = case.select(StrategyName::Herding, case.budget).unwrap();
+            let picks = case.select(Herding::default(), case.budget).unwrap();
             let ones = vec![1.0; plain.pool.len()];
-            prop_assert_eq!(found(&picks), plain.herd(&case.settings, &ones).cover(case.budget));
+            prop_assert_eq!(found(&picks), plain.herd(&case, &ones).cover(case.budget));
         }
     }
 
     #[test]
     fn novelty_equals_plain_greedy(case in cases()) {
         if let Some(plain) = Plain::of(&case) {
-            let picks = case.select(StrategyName::Novelty, case.budget).unwrap();
-            let weights = plain.novelty(&case.settings);
-            let herd = plain.herd(&case.settings, &weights);
+            let picks = case.select(Novelty::default(), case.budget).unwrap();
+            let weights = plain.novelty(&case);
+            let herd = plain.herd(&case, &weights);
             let herd = reference::Herd { paired_weight: 0.5, ..herd };
             prop_assert_eq!(found(&picks), herd.cover(case.budget));
             for pick in &picks.picks {
@@ -115,11 +119,11 @@ proptest! {
             };
             let similarities: Vec<Vec<f64>> = all.iter().map(similar).collect();
             let ones = vec![1.0; plain.pool.len()];
-            let herd = plain.herd(&case.settings, &ones);
+            let herd = plain.herd(&case, &ones);
             let herd = reference::Herd { queries: Some(&similarities), ..herd };
-            let picks = problem.select(StrategyName::Herding, case.budget, &())?;
+            let picks = problem.select(&case.strategy(Herding::default()), case.budget, &())?;
             prop_assert_eq!(found(&picks), herd.cover(case.budget));
-            let refused = problem.select(StrategyName::CoreSet, case.budget, &());
+            let refused = problem.select(&CoreSet::default(), case.budget, &());
             let refused = matches!(refused, Err(Error::QueriesUnread { strategy: "core-set" }));
             prop_assert!(refused);
         }
@@ -128,9 +132,10 @@ proptest! {
     #[test]
     fn entropy_margin_and_least_similar_equal_the_reference(case in cases()) {
         if let Some(plain) = Plain::of(&case) {
-            let select = |strategy| scored(&case.select(strategy, case.budget).unwrap());
-            let entropies = plain.entropies(&case.settings);
-            prop_assert_eq!(select(StrategyName::Entropy), best(&entropies, case.budget));
+            let select =
+                |strategy: BuiltIn| scored(&case.select(strategy, case.budget).unwrap());
+            let entropies = plain.entropies(&case);
+            prop_assert_eq!(select(Entropy::default().into()), best(&entropies, case.budget));
             let sorted = |row: &Vec<f64>| {
                 let mut row = row.clone();
                 row.sort_by(|a, b| b.total_cmp(a));
@@ -141,10 +146,10 @@ proptest! {
                 0.0 - (row[0] - row.get(1).copied().unwrap_or(0.0))
             };
             let gaps: Vec<f64> = plain.similarities.iter().map(gap).collect();
-            prop_assert_eq!(select(StrategyName::Margin), best(&gaps, case.budget));
+            prop_assert_eq!(select(Margin::default().into()), best(&gaps, case.budget));
             let unlike = |row: &Vec<f64>| 0.0 - sorted(row)[0];
             let unlike: Vec<f64> = plain.similarities.iter().map(unlike).collect();
-            prop_assert_eq!(select(StrategyName::LeastSimilar), best(&unlike, case.budget));
+            prop_assert_eq!(select(LeastSimilar::default().into()), best(&unlike, case.budget));
             let mut candidates: Vec<usize> =
                 reference::k_center(&plain.paired, &plain.pool, 3 * case.budget)
                     .into_iter()
@@ -156,7 +161,7 @@ proptest! {
                 .into_iter()
                 .map(|(at, gap)| (candidates[at], gap))
                 .collect();
-            prop_assert_eq!(select(StrategyName::CoreSetMargin), expected);
+            prop_assert_eq!(select(CoreSetMargin::default().into()), expected);
         }
     }
 }
@@ -179,17 +184,18 @@ fn large_covers_equal_the_reference_and_do_not_depend_on_threads() {
         anchors,
         rivals,
         pool,
-        settings: Settings { points: 700, ..Settings::default() },
+        settings: Settings::default(),
+        parameters: Parameters { points: 700, ..Parameters::default() },
         route: Route::Auto,
         budget: 60,
     };
     let plain = Plain::of(&case).unwrap();
-    let weights = plain.novelty(&case.settings);
-    let herd = plain.herd(&case.settings, &weights);
+    let weights = plain.novelty(&case);
+    let herd = plain.herd(&case, &weights);
     let expected = reference::Herd { paired_weight: 0.5, ..herd }.cover(case.budget);
     for threads in [1, 3] {
         let threads = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let picks = threads.install(|| case.select(StrategyName::Novelty, case.budget).unwrap());
+        let picks = threads.install(|| case.select(Novelty::default(), case.budget).unwrap());
         assert_eq!(found(&picks), expected);
     }
 }
@@ -198,14 +204,22 @@ fn large_covers_equal_the_reference_and_do_not_depend_on_threads() {
 fn impossible_settings_are_refused() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let case = cases().new_tree(&mut runner).unwrap().current();
-    let with = |change: &dyn Fn(&mut Settings)| {
+    let with = |strategy: BuiltIn, change: &dyn Fn(&mut Parameters)| {
         let mut case = case.clone();
-        change(&mut case.settings);
-        case.problem().err().unwrap().to_string()
+        change(&mut case.parameters);
+        let refused = case.select(strategy, case.budget).err().unwrap().to_string();
+        let checked = case.builder().check(&case.strategy(strategy)).err().unwrap();
+        assert_eq!(checked.to_string(), refused);
+        refused
     };
-    assert_eq!(with(&|s| s.points = 0), "points is 0; it must be a number above 0");
-    let bandwidth = with(&|s| s.bandwidth = Some(-1.0));
-    assert_eq!(bandwidth, "bandwidth is -1; it must be a number above 0");
-    let temperature = with(&|s| s.temperature = Some(f64::NAN));
-    assert_eq!(temperature, "entropy-temperature is NaN; it must be a number above 0");
+    for strategy in [Herding::default().into(), Novelty::default().into()] {
+        let points = with(strategy, &|p| p.points = 0);
+        assert_eq!(points, "points is 0; it must be a number above 0");
+        let bandwidth = with(strategy, &|p| p.bandwidth = Some(-1.0));
+        assert_eq!(bandwidth, "bandwidth is -1; it must be a number above 0");
+    }
+    for strategy in [Entropy::default().into(), Novelty::default().into()] {
+        let temperature = with(strategy, &|p| p.temperature = Some(f64::NAN));
+        assert_eq!(temperature, "entropy-temperature is NaN; it must be a number above 0");
+    }
 }

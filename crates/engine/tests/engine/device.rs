@@ -3,12 +3,12 @@
 use half::f16;
 use nextpair_core::{Matrix, Side};
 use nextpair_engine::{
-    Device, Draws, Embeddings, Error, Metric, Problem, Settings, Similarity, StrategyName, Tiles,
-    Vectors, k_center, nearest,
+    BuiltIn, CoreSet, Coverage, Device, Draws, Embeddings, Error, HardNegative, Herding, Hybrid,
+    Metric, Novelty, Problem, Settings, Similarity, Tiles, Typical, Vectors, k_center, nearest,
 };
 use proptest::strategy::{Strategy, ValueTree};
 
-use crate::case::{Case, Numbers, cases, vectors};
+use crate::case::{Case, Numbers, Parameters, cases, vectors};
 
 /// Every GPU as it is used, with vectors that stay on it and that do not.
 fn gpus_in_large_tiles() -> Vec<Device> {
@@ -39,15 +39,17 @@ fn gpus_in(ways: [Tiles; 2]) -> Vec<Device> {
     all.map(Result::unwrap).collect()
 }
 
-const STRATEGIES: [StrategyName; 7] = [
-    StrategyName::HardNegative,
-    StrategyName::Coverage,
-    StrategyName::CoreSet,
-    StrategyName::Hybrid,
-    StrategyName::Herding,
-    StrategyName::Novelty,
-    StrategyName::Typical,
-];
+fn strategies() -> [BuiltIn; 7] {
+    [
+        HardNegative::default().into(),
+        Coverage::default().into(),
+        CoreSet::default().into(),
+        Hybrid::default().into(),
+        Herding::default().into(),
+        Novelty::default().into(),
+        Typical::default().into(),
+    ]
+}
 
 #[test]
 fn every_strategy_picks_the_same() {
@@ -55,9 +57,9 @@ fn every_strategy_picks_the_same() {
     for device in gpus() {
         for _ in 0..60 {
             let case = cases().new_tree(&mut runner).unwrap().current();
-            for strategy in STRATEGIES {
+            for strategy in strategies().map(|strategy| case.strategy(strategy)) {
                 let on = |device: &Device| {
-                    case.builder().on(device.clone()).build()?.select(strategy, case.budget, &())
+                    case.builder().on(device.clone()).build()?.select(&strategy, case.budget, &())
                 };
                 match (on(&Device::cpu()), on(&device)) {
                     (Ok(here), Ok(there)) => assert_eq!(here, there, "{strategy} {device}"),
@@ -110,20 +112,22 @@ fn picks_are_the_same(
         anchors: rivals.iter().zip(noise).map(|(r, n)| (r + n) as f32 as f64).collect(),
         rivals,
         pool: vectors(&mut draws, numbers, items, dim),
-        settings: Settings { top_k: 3, ..Settings::default() },
+        settings: Settings::default(),
+        parameters: Parameters { top_k: 3, ..Parameters::default() },
         route: nextpair_engine::Route::Auto,
         budget,
     };
     let some = items as u32 / 3 + 1..2 * items as u32 / 3 + 2;
-    let score = |problem: Problem| problem.score(&StrategyName::HardNegative, budget, &()).unwrap();
+    let hard_negative = case.strategy(HardNegative::default());
+    let score = |problem: Problem| problem.score(&hard_negative, budget, &()).unwrap();
     let part = score(case.builder().only(some.clone()).build().unwrap());
-    for strategy in [StrategyName::HardNegative, StrategyName::CoreSet, StrategyName::Herding] {
+    for strategy in [hard_negative, CoreSet::default().into(), Herding::default().into()] {
         let here = case.select(strategy, budget).unwrap();
         for device in devices {
             let problem = case.builder().on(device.clone()).build().unwrap();
             // The second time with what the first left on the GPU.
             for time in 0..2 {
-                let there = problem.select(strategy, budget, &()).unwrap();
+                let there = problem.select(&case.strategy(strategy), budget, &()).unwrap();
                 assert!(here == there, "{numbers:?} {strategy} {device} {time}");
             }
         }
@@ -374,9 +378,9 @@ fn many_threads_share_a_gpu() {
             for case in &tried {
                 let device = device.clone();
                 scope.spawn(move || {
-                    let strategy = StrategyName::HardNegative;
+                    let strategy = case.strategy(HardNegative::default());
                     let on = |device: Device| {
-                        case.builder().on(device).build()?.select(strategy, case.budget, &())
+                        case.builder().on(device).build()?.select(&strategy, case.budget, &())
                     };
                     match (on(Device::cpu()), on(device)) {
                         (Ok(here), Ok(there)) => assert_eq!(here, there),
@@ -398,7 +402,7 @@ fn a_gpu_that_is_not_there_is_an_error() {
     let case = cases().new_tree(&mut runner).unwrap().current();
     let on = |device: Device| {
         let problem = case.builder().on(device).build().unwrap();
-        problem.select(StrategyName::HardNegative, case.budget, &()).unwrap()
+        problem.select(&case.strategy(HardNegative::default()), case.budget, &()).unwrap()
     };
     assert_eq!(on(auto), on(Device::cpu()));
 }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use nextpair_core::{Matrix, Side};
+use nextpair_core::{Amount, Matrix, Side};
 use nextpair_engine::{
-    Draws, Finding, Given, Guards, Known, Metric, Problem, Scope, Settings, StrategyName, Weight,
+    BuiltIn, Coverage, Draws, Finding, Given, Guards, HardNegative, Hybrid, Known, LeastSimilar,
+    Metric, Problem, Random, Settings, Weight,
 };
 use rayon::prelude::*;
+
+use crate::case::Parameters;
 
 /// A generated world: items have a place in a space of meanings, both halves of a pair are seen from
 /// there with noise, and each half may lie apart from the other.
@@ -26,6 +29,7 @@ struct World {
     /// How far all vectors lie to one side.
     cone: f64,
     settings: Settings,
+    parameters: Parameters,
     metric: Metric,
     budget: usize,
 }
@@ -57,14 +61,13 @@ impl World {
             noise: 0.1 + 0.4 * draws.unit(),
             gap: [0.0, 0.3, 1.0][draws.below(3)],
             cone: [0.0, 1.0, 3.0][draws.below(3)],
-            settings: Settings {
-                seed,
+            parameters: Parameters {
                 top_k,
                 weight: [Weight::Surplus, Weight::Count][draws.below(2)],
-                scope: if draws.below(4) == 0 { Scope::Mini(pairs / 2) } else { Scope::Full },
-                explain: [0, 3, 10][draws.below(3)],
-                ..Settings::default()
+                sample: (draws.below(4) == 0).then_some(Amount::Count(pairs / 2)),
+                ..Parameters::default()
             },
+            settings: Settings { seed, explain: [0, 3, 10][draws.below(3)], ..Settings::default() },
             metric: [Metric::Cosine, Metric::Cosine, Metric::Dot][draws.below(3)],
             budget: 1 + items / [20, 50, 100][draws.below(3)],
         }
@@ -83,6 +86,7 @@ impl World {
             gap: 0.5,
             cone: 0.0,
             settings: Settings::default(),
+            parameters: Parameters::default(),
             metric: Metric::Cosine,
             budget: 60,
         }
@@ -138,10 +142,10 @@ impl World {
             .unwrap()
     }
 
-    fn findings(&self, seen: &Seen, strategy: StrategyName) -> Vec<Finding> {
-        let problem = self.problem(seen);
-        let picks = problem.select(strategy, self.budget, &()).unwrap();
-        problem.inspect(&picks, &()).unwrap()
+    fn findings(&self, seen: &Seen, strategy: impl Into<BuiltIn>) -> Vec<Finding> {
+        let (problem, strategy) = (self.problem(seen), self.parameters.of(strategy));
+        let picks = problem.select(&strategy, self.budget, &()).unwrap();
+        problem.inspect(&strategy, &picks, &()).unwrap()
     }
 }
 
@@ -152,9 +156,9 @@ fn kinds(findings: &[Finding]) -> Vec<&'static str> {
 /// What guards find in a world that was changed.
 fn found(world: &World, change: impl FnOnce(&mut Seen)) -> Vec<Finding> {
     let mut seen = world.seen();
-    assert_eq!(world.findings(&seen, StrategyName::HardNegative), [], "clean");
+    assert_eq!(world.findings(&seen, HardNegative::default()), [], "clean");
     change(&mut seen);
-    world.findings(&seen, StrategyName::HardNegative)
+    world.findings(&seen, HardNegative::default())
 }
 
 #[test]
@@ -165,12 +169,12 @@ fn a_thousand_clean_worlds_have_no_findings() {
             let mut world = World::any(seed);
             // A budget beyond the hits is no false alarm.
             let seen = world.seen();
-            let first = world.problem(&seen).select(StrategyName::HardNegative, 1, &()).unwrap();
+            let hard_negative = world.parameters.of(HardNegative::default());
+            let first = world.problem(&seen).select(&hard_negative, 1, &()).unwrap();
             // (`hybrid` looks at three candidates for each pick.)
             let hard = first.hard_negatives.unwrap() as usize;
             world.budget = world.budget.min(hard / 3).max(1);
-            let strategies =
-                [StrategyName::HardNegative, StrategyName::Coverage, StrategyName::Hybrid];
+            let strategies = [hard_negative, Coverage::default().into(), Hybrid::default().into()];
             let findings = world.findings(&seen, strategies[seed as usize % 3]);
             (!findings.is_empty()).then(|| format!("{findings:?} in {world:?}"))
         })
@@ -188,8 +192,10 @@ fn pairs_in_the_wrong_order() {
     // A constant similarity knows nothing either.
     let same = Arc::new(Given::new(50, vec![0.5; 50 * 50]).unwrap());
     let problem = Problem::of_similarities(same.clone(), same).build().unwrap();
-    let picks = problem.select(StrategyName::HardNegative, 5, &()).unwrap();
-    assert_eq!(kinds(&problem.inspect(&picks, &()).unwrap()), ["near-chance", "no-hit"]);
+    let strategy = HardNegative::default();
+    let picks = problem.select(&strategy, 5, &()).unwrap();
+    let findings = problem.inspect(&strategy, &picks, &()).unwrap();
+    assert_eq!(kinds(&findings), ["near-chance", "no-hit"]);
 }
 
 /// Puts the second half of the texts in the place of the pool, and leaves the first half of the pairs.
@@ -224,9 +230,10 @@ fn a_pool_of_the_other_side_is_seen_in_similarities_alone() {
     };
     for (pool, expected) in [(&seen.pool, &[][..]), (&other.pool, &["other-side"])] {
         let problem = Problem::of_similarities(table(pool), table(&seen.images)).build().unwrap();
-        let picks = problem.select(StrategyName::LeastSimilar, 10, &()).unwrap();
-        assert_eq!(kinds(&problem.inspect(&picks, &()).unwrap()), expected);
-        assert_eq!(kinds(&problem.inspect_inputs(&()).unwrap()), expected);
+        let strategy = LeastSimilar::default();
+        let picks = problem.select(&strategy, 10, &()).unwrap();
+        assert_eq!(kinds(&problem.inspect(&strategy, &picks, &()).unwrap()), expected);
+        assert_eq!(kinds(&problem.inspect_inputs(&strategy, &()).unwrap()), expected);
     }
 }
 
@@ -243,7 +250,7 @@ fn copies_in_the_pool() {
 #[test]
 fn picks_that_are_nearly_the_same() {
     let world = World::usual();
-    let best = world.problem(&world.seen()).select(StrategyName::HardNegative, 20, &()).unwrap();
+    let best = world.problem(&world.seen()).select(&HardNegative::default(), 20, &()).unwrap();
     let findings = found(&world, |seen| {
         let mut draws = Draws::new(3);
         for pick in &best.picks {
@@ -298,15 +305,15 @@ fn hubs() {
 #[test]
 fn picks_without_a_hit() {
     let world = World { items: 100, budget: 10, ..World::usual() };
-    assert_eq!(world.findings(&world.seen(), StrategyName::HardNegative), []);
+    assert_eq!(world.findings(&world.seen(), HardNegative::default()), []);
     let all = World { budget: 100, ..world };
-    let findings = all.findings(&all.seen(), StrategyName::HardNegative);
+    let findings = all.findings(&all.seen(), HardNegative::default());
     assert!(kinds(&findings).contains(&"no-hit"), "{findings:?}");
     // A strategy that does not look for hits has none.
-    assert_eq!(all.findings(&all.seen(), StrategyName::Random), []);
+    assert_eq!(all.findings(&all.seen(), Random::default()), []);
     // Picks of merged parts say it without their similarities.
     let problem = all.problem(&all.seen());
-    let picks = problem.select(StrategyName::HardNegative, 100, &()).unwrap();
+    let picks = problem.select(&HardNegative::default(), 100, &()).unwrap();
     assert_eq!(kinds(&Known::default().inspect(&picks, &()).unwrap()), ["no-hit"]);
 }
 
@@ -326,14 +333,16 @@ fn false_negatives() {
     }
     // The flag that is named with it helps.
     let guards = Guards { relative_margin: Some(0.05), ..Guards::default() };
-    let guarded = World { settings: Settings { guards, ..Settings::default() }, ..world.clone() };
+    let parameters = Parameters { guards, ..Parameters::default() };
+    let guarded = World { parameters, ..world.clone() };
     assert_eq!(found(&guarded, change), []);
     // Merged parts have no similarities, but know what chance does.
     let mut seen = world.seen();
     change(&mut seen);
     let problem = world.problem(&seen);
-    let picks = problem.select(StrategyName::HardNegative, world.budget, &()).unwrap();
-    let chance = problem.chance(world.budget, &()).unwrap();
+    let strategy = HardNegative::default();
+    let picks = problem.select(&strategy, world.budget, &()).unwrap();
+    let chance = problem.chance(&strategy, world.budget, &()).unwrap();
     let findings = Known { chance, ..Known::default() }.inspect(&picks, &()).unwrap();
     assert_eq!(kinds(&findings), ["false-negatives"]);
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nextpair_core::Matrix;
 use nextpair_engine::{
-    BagOfWords, Error, Given, Needs, Partial, Pick, Picks, Problem, Progress, Sharded, Sieve,
-    Similarity, Strategy, StrategyName, bag_of_words, mean_features, ranks,
+    BagOfWords, BuiltIn, Error, Given, Hits, ItemFeatures, Needs, Partial, Pick, Picks, Problem,
+    Progress, Sharded, Sieve, Similarity, Strategy, bag_of_words, mean_features, ranks,
 };
 use proptest::strategy::{Strategy as _, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -16,7 +16,7 @@ use crate::case::{Case, cases};
 fn some_cases(count: usize) -> Vec<Case> {
     let mut runner = TestRunner::deterministic();
     let case = |_| cases().new_tree(&mut runner).unwrap().current();
-    (0..count).map(case).filter(|case| case.problem().is_ok()).collect()
+    (0..count).map(case).filter(Case::is_possible).collect()
 }
 
 /// Picks the first items.
@@ -24,7 +24,8 @@ struct First;
 
 impl Strategy for First {
     fn needs(&self) -> Needs {
-        Needs { matching: true, features: true, ..Needs::default() }
+        let (matching, features) = (Some(Hits::default()), Some(ItemFeatures::Mean));
+        Needs { matching, features, ..Needs::default() }
     }
 
     fn select(&self, problem: &Problem, budget: usize, _: &dyn Progress) -> Result<Picks, Error> {
@@ -41,10 +42,10 @@ impl Strategy for First {
 fn a_strategy_from_outside_is_checked_as_ours_are() {
     for case in some_cases(5) {
         let problem = case.problem().unwrap();
-        let picks = problem.select_with(&First, case.budget, &()).unwrap();
+        let picks = problem.select(&First, case.budget, &()).unwrap();
         assert_eq!(picks.indices(), (0..case.budget as u32).collect::<Vec<_>>());
         let refused = |problem: &Problem, budget| {
-            problem.select_with(&First, budget, &()).unwrap_err().to_string()
+            problem.select(&First, budget, &()).unwrap_err().to_string()
         };
         assert_eq!(refused(&problem, 0), "the budget is 0; ask for at least one item");
         let given = case.given().unwrap();
@@ -59,7 +60,7 @@ fn a_strategy_from_outside_is_checked_as_ours_are() {
     let features = Matrix::from_f32(1, &[1.0, f32::NAN]);
     let own = || Arc::new(Given::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap());
     let problem = Problem::of_similarities(own(), own()).features(features.clone(), features);
-    let error = problem.build().unwrap().select_with(&First, 1, &()).unwrap_err().to_string();
+    let error = problem.build().unwrap().select(&First, 1, &()).unwrap_err().to_string();
     assert_eq!(error, "the pool's features: row 1, dimension 0 is NaN");
 }
 
@@ -112,7 +113,7 @@ fn the_picks_of_a_strategy_from_outside_are_checked() {
     let problem = Problem::of_pool(5).build().unwrap();
     let answers = |told: &Told| {
         let whole = problem.score(told, 3, &()).unwrap();
-        [problem.select_with(told, 3, &()), problem.finish(told, whole, 3, &())]
+        [problem.select(told, 3, &()), problem.finish(told, whole, 3, &())]
     };
     for picks in answers(&Told(vec![4, 0, 2])) {
         assert_eq!(picks.unwrap().indices(), [4, 0, 2]);
@@ -171,13 +172,13 @@ fn asks<T>(work: impl Fn(&dyn Progress) -> Result<T, Error>) -> usize {
 fn every_strategy_can_be_stopped_between_any_two_blocks() {
     for case in some_cases(6) {
         let problem = case.problem().unwrap();
-        for &strategy in StrategyName::ALL {
-            let asked = asks(|progress| problem.select(strategy, case.budget, progress));
+        for strategy in BuiltIn::all().map(|strategy| case.strategy(strategy)) {
+            let asked = asks(|progress| problem.select(&strategy, case.budget, progress));
             // Once at the start, and in the loops of every strategy that has some.
             let least = match strategy {
-                StrategyName::Random => 1,
+                BuiltIn::Random(_) => 1,
                 // One pass over blocks.
-                StrategyName::Entropy | StrategyName::Margin | StrategyName::LeastSimilar => 2,
+                BuiltIn::Entropy(_) | BuiltIn::Margin(_) | BuiltIn::LeastSimilar(_) => 2,
                 _ => 3,
             };
             assert!(asked >= least, "{strategy}: {asked}");
@@ -281,9 +282,9 @@ fn picks_do_not_depend_on_the_rows_a_sieve_takes_at_once_or_on_what_it_remembers
                     .settings(case.settings.clone())
                     .build()
                     .unwrap();
-            for &strategy in StrategyName::ALL {
-                let picks = blocks.select(strategy, case.budget, &()).unwrap();
-                assert_eq!(picks, problem.select(strategy, case.budget, &()).unwrap(), "{rows}");
+            for strategy in BuiltIn::all().map(|strategy| case.strategy(strategy)) {
+                let picks = blocks.select(&strategy, case.budget, &()).unwrap();
+                assert_eq!(picks, problem.select(&strategy, case.budget, &()).unwrap(), "{rows}");
             }
         }
     }

@@ -2,45 +2,54 @@
 
 use std::sync::Arc;
 
-use nextpair_core::{Matrix, Side};
+use nextpair_core::{Amount, Matrix, Side};
 use nextpair_engine::{
-    Embeddings, Error, Given, Guards, Metric, Problem, ProblemBuilder, Rule, Scope, Settings,
-    Similarity, StrategyName, Vectors, require_finite,
+    BuiltIn, CoreSet, Coverage, Embeddings, Error, Given, Guards, HardNegative, Hits, Metric,
+    Problem, ProblemBuilder, Random, Rule, Scope, Settings, Similarity, Vectors, require_finite,
 };
 
-fn refused(settings: Settings, pairs: usize) -> String {
-    Rule::new(&settings, pairs).unwrap_err().to_string()
+fn refused(hits: Hits, settings: Settings, pairs: usize) -> String {
+    Rule::new(hits, &settings, pairs).unwrap_err().to_string()
 }
 
 #[test]
 fn rules() {
-    let settings = Settings::default;
-    assert_eq!(refused(settings(), 0), "the paired set is empty");
-    let zero = Settings { top_k: 0, ..settings() };
-    assert_eq!(refused(zero, 3), "top-k is 0; the threshold is the k-th largest rival, k >= 1");
-    let many = Settings { top_k: 3, ..settings() };
-    assert_eq!(refused(many, 3), "anchor 0 has 2 rival groups, fewer than top-k = 3");
-    let grouped = Settings { groups: Some(vec![1, 1, 2]), top_k: 2, ..settings() };
-    assert_eq!(refused(grouped, 3), "anchor 0 has 1 rival groups, fewer than top-k = 2");
+    let (hits, settings) = (Hits::default, Settings::default);
+    assert_eq!(refused(hits(), settings(), 0), "the paired set is empty");
+    let zero = Hits { top_k: 0, ..hits() };
+    let expected = "top-k is 0; the threshold is the k-th largest rival, k >= 1";
+    assert_eq!(refused(zero, settings(), 3), expected);
+    let many = Hits { top_k: 3, ..hits() };
+    let expected = "anchor 0 has 2 rival groups, fewer than top-k = 3";
+    assert_eq!(refused(many, settings(), 3), expected);
+    let grouped = Settings { groups: Some(vec![1, 1, 2]), ..settings() };
+    let expected = "anchor 0 has 1 rival groups, fewer than top-k = 2";
+    assert_eq!(refused(Hits { top_k: 2, ..hits() }, grouped, 3), expected);
     let labels = Settings { groups: Some(vec![1, 2]), ..settings() };
-    assert_eq!(refused(labels, 3), "2 group labels for 3 pairs; one label per pair is needed");
-    let sample = Settings { scope: Scope::Mini(4), ..settings() };
-    assert_eq!(refused(sample, 3), "the sample of 4 is larger than the paired set of 3");
-    let none = Settings { scope: Scope::Mini(0), ..settings() };
-    assert_eq!(refused(none, 3), "the sampled pairs are empty");
-    let given = |anchors: &[usize], rivals: &[usize]| Settings {
-        scope: Scope::Given { anchors: anchors.to_vec(), rivals: rivals.to_vec() },
-        ..settings()
+    let expected = "2 group labels for 3 pairs; one label per pair is needed";
+    assert_eq!(refused(hits(), labels, 3), expected);
+    let sample = |count| Hits { sample: Some(Amount::Count(count)), ..hits() };
+    let expected = "the sample of 4 is larger than the paired set of 3";
+    assert_eq!(refused(sample(4), settings(), 3), expected);
+    assert_eq!(refused(sample(0), settings(), 3), "the sampled pairs are empty");
+    let tiny = Hits { sample: Some(Amount::Share(0.3)), ..hits() };
+    assert_eq!(refused(tiny, settings(), 3), "the sampled pairs are empty");
+    let given = |anchors: &[usize], rivals: &[usize]| {
+        let scope = Scope { anchors: anchors.to_vec(), rivals: rivals.to_vec() };
+        Settings { scope: Some(scope), ..settings() }
     };
     assert_eq!(
-        refused(given(&[0, 7], &[0, 1]), 3),
+        refused(hits(), given(&[0, 7], &[0, 1]), 3),
         "the anchor indices: index 7 at position 1 is out of range, there are 3"
     );
-    assert_eq!(refused(given(&[0], &[1, 1]), 3), "the rival indices: index 1 appears twice");
-    assert_eq!(refused(given(&[], &[1]), 3), "the anchor indices are empty");
+    let expected = "the rival indices: index 1 appears twice";
+    assert_eq!(refused(hits(), given(&[0], &[1, 1]), 3), expected);
+    assert_eq!(refused(hits(), given(&[], &[1]), 3), "the anchor indices are empty");
+    let expected = "pairs are drawn, or given by their indices, not both";
+    assert_eq!(refused(sample(2), given(&[0, 1], &[0, 1]), 3), expected);
     let guards = Guards { max_score: Some(f64::NAN), ..Guards::default() };
-    let guards = Settings { guards, ..settings() };
-    assert_eq!(refused(guards, 3), "max-score is NaN; a finite number is needed");
+    let expected = "max-score is NaN; a finite number is needed";
+    assert_eq!(refused(Hits { guards, ..hits() }, settings(), 3), expected);
 }
 
 #[test]
@@ -90,21 +99,21 @@ fn reason<T>(result: Result<T, Error>) -> String {
 #[test]
 fn an_empty_pool() {
     let problem = of_two_pairs(Vec::new()).build().unwrap();
-    for &strategy in StrategyName::ALL {
-        assert!(matches!(problem.select(strategy, 1, &()), Err(Error::EmptyPool)));
+    for strategy in BuiltIn::all() {
+        assert!(matches!(problem.select(&strategy, 1, &()), Err(Error::EmptyPool)));
     }
 }
 
 #[test]
 fn strategies_that_lack_their_inputs() {
     let problem = of_two_pairs(vec![0.5, 0.5]).build().unwrap();
-    let error = reason(problem.select(StrategyName::CoreSet, 1, &()));
+    let error = reason(problem.select(&CoreSet::default(), 1, &()));
     assert_eq!(error, "core-set needs a vector for every item of the pool and of the paired set");
     let problem = Problem::of_pool(1).build().unwrap();
     let expected = "coverage needs the similarities of the pool and of the paired set";
-    assert_eq!(reason(problem.select(StrategyName::Coverage, 1, &())), expected);
-    assert_eq!(reason(problem.score(&StrategyName::Coverage, 1, &())), expected);
-    assert!(problem.select(StrategyName::Random, 1, &()).is_ok());
+    assert_eq!(reason(problem.select(&Coverage::default(), 1, &())), expected);
+    assert_eq!(reason(problem.score(&Coverage::default(), 1, &())), expected);
+    assert!(problem.select(&Random::default(), 1, &()).is_ok());
 }
 
 #[test]
@@ -143,7 +152,7 @@ fn parts_that_do_not_lie_in_the_pool() {
     assert!(
         reason(part.only(0..2)).ends_with("2 items from 0 on do not lie in its 2 items from 1 on")
     );
-    let error = reason(part.select(StrategyName::Random, 1, &()));
+    let error = reason(part.select(&Random::default(), 1, &()));
     assert!(error.ends_with("2 of 5 items are here; they can be scored, not selected"), "{error}");
 }
 
@@ -164,8 +173,8 @@ fn numbers_that_a_strategy_does_not_read() {
             let problem = problem.build().unwrap();
             let what = if at < 6 { "the pool's features" } else { "the paired features" };
             let place = format!("row {}, dimension {} is {value}", at % 6 / 2, at % 2);
-            for &strategy in StrategyName::ALL {
-                let refused = reason(problem.select(strategy, 1, &()));
+            for strategy in BuiltIn::all() {
+                let refused = reason(problem.select(&strategy, 1, &()));
                 assert_eq!(refused, format!("{what}: {place}"), "{strategy}");
                 let Ok(whole) = problem.score(&strategy, 1, &()) else { continue };
                 let refused = reason(problem.finish(&strategy, whole, 1, &()));
@@ -222,7 +231,7 @@ fn models_that_fail() {
     let broken = |value| -> Arc<dyn Similarity> { Arc::new(Broken(value)) };
     let select = |pool: &Arc<dyn Similarity>, paired: &Arc<dyn Similarity>| {
         let problem = Problem::of_similarities(pool.clone(), paired.clone()).build().unwrap();
-        reason(problem.select(StrategyName::HardNegative, 1, &()))
+        reason(problem.select(&HardNegative::default(), 1, &()))
     };
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let expected = format!("the similarity of row 2 and anchor 1 is {value}");

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nextpair_engine::{
-    Draws, Error, Given, Picks, Problem, Settings, Similarity, StrategyName, Weight,
+    BuiltIn, Coverage, Draws, Entropy, Error, Given, HardNegative, LeastSimilar, Margin, Picks,
+    Problem, Similarity, Weight,
 };
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -84,13 +85,15 @@ impl Similarity for Rough {
 }
 
 /// Strategies that compare, and need nothing else.
-const COMPARE: [StrategyName; 5] = [
-    StrategyName::HardNegative,
-    StrategyName::Coverage,
-    StrategyName::Margin,
-    StrategyName::LeastSimilar,
-    StrategyName::Entropy,
-];
+fn compare() -> [BuiltIn; 5] {
+    [
+        HardNegative::default().into(),
+        Coverage::default().into(),
+        Margin::default().into(),
+        LeastSimilar::default().into(),
+        Entropy::default().into(),
+    ]
+}
 
 #[test]
 fn rough_tiles_change_no_pick() {
@@ -111,11 +114,11 @@ fn rough_tiles_change_no_pick() {
                 true => &problem(Arc::new(given(0)), Arc::new(given(1))),
                 false => &exact,
             };
-            for strategy in COMPARE {
-                let here = plain.select(strategy, case.budget, &());
+            for strategy in compare().map(|strategy| case.strategy(strategy)) {
+                let here = plain.select(&strategy, case.budget, &());
                 for (kind, error) in (0..6).flat_map(|kind| [1e-6, 0.01, 0.6].map(|e| (kind, e))) {
                     let rough = |at| Rough::new(given(at), kind, error);
-                    let there = problem(rough(0), rough(1)).select(strategy, case.budget, &());
+                    let there = problem(rough(0), rough(1)).select(&strategy, case.budget, &());
                     match (&here, &there) {
                         (Ok(here), Ok(there)) => {
                             assert!(here == there, "{strategy} {kind} {error} {tied}");
@@ -138,14 +141,13 @@ fn few_pairs_are_looked_at_again() {
         |rows: usize| -> Vec<f64> { (0..rows * pairs).map(|_| 0.1 * draws.normal()).collect() };
     let (pool, paired) = (table(pool), table(pairs));
     for (top_k, at_most) in [(1, 0.02), (10, 0.08)] {
-        let settings = Settings { top_k, weight: Weight::Surplus, ..Settings::default() };
+        let strategy = HardNegative { top_k, weight: Weight::Surplus, ..HardNegative::default() };
         let picks = |error: f64| -> (Picks, usize) {
             let rough =
                 |values: &[f64]| Rough::new(Given::new(pairs, values.to_vec()).unwrap(), 1, error);
             let both = (rough(&pool), rough(&paired));
             let problem = Problem::of_similarities(both.0.clone(), both.1.clone());
-            let problem = problem.settings(settings.clone()).build().unwrap();
-            let picks = problem.select(StrategyName::HardNegative, 100, &()).unwrap();
+            let picks = problem.build().unwrap().select(&strategy, 100, &()).unwrap();
             let looked_at = |similarity: &Rough| similarity.looked_at.load(Ordering::Relaxed);
             (picks, looked_at(&both.0) + looked_at(&both.1))
         };

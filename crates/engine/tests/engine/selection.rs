@@ -3,22 +3,23 @@
 use std::sync::Arc;
 
 use nextpair_engine::{
-    Draws, Error, Given, Picks, Problem, Settings, StrategyName, Weight, group_labels, reference,
-    thresholds,
+    BuiltIn, CoreSet, Coverage, Draws, Error, Given, HardNegative, Hybrid, Picks, Problem,
+    Settings, Weight, group_labels, reference, thresholds,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
-use crate::case::{Case, Plain, cases, config};
+use crate::case::{Case, Parameters, Plain, cases, config};
 
 /// The picks of a strategy and the reference's view, or `None` where both refuse.
-fn both(case: &Case, strategy: StrategyName) -> Option<(Picks, Plain)> {
-    let problem = match case.problem() {
+fn both(case: &Case, strategy: impl Into<BuiltIn>) -> Option<(Picks, Plain)> {
+    let strategy = case.strategy(strategy);
+    let problem = match case.problem().and_then(|problem| problem.of_strategy(&strategy)) {
         Ok(problem) => problem,
         Err(Error::TooFewRivals { .. }) => return None,
         Err(other) => panic!("{other}"),
     };
-    let picks = problem.select(strategy, case.budget, &()).unwrap();
+    let picks = case.select(strategy, case.budget).unwrap();
     let rule = &problem.matching().unwrap().rule;
     let plain = case.plain(rule.anchors(), rule.rivals()).expect("the engine found thresholds");
     Some((picks, plain))
@@ -70,9 +71,9 @@ fn bits(values: &[f64]) -> Vec<u64> {
 }
 
 fn check(case: &Case) {
-    let Some((picks, plain)) = both(case, StrategyName::HardNegative) else { return };
+    let Some((picks, plain)) = both(case, HardNegative::default()) else { return };
     assert_eq!(bits(&picks.thresholds), bits(&plain.xi));
-    let scores = plain.scores(case.settings.weight, case.settings.fill, case.budget);
+    let scores = plain.scores(case.parameters.weight, case.parameters.fill, case.budget);
     let order = reference::order(&scores);
     let expected: Vec<(u32, u64, Option<u32>)> = order[..case.budget]
         .iter()
@@ -109,9 +110,10 @@ proptest! {
 
     #[test]
     fn any_similarity_gives_the_same_picks(case in cases()) {
-        for strategy in [StrategyName::HardNegative, StrategyName::Coverage] {
+        for strategy in [HardNegative::default().into(), BuiltIn::from(Coverage::default())] {
             let embedded = case.select(strategy, case.budget);
-            let given = case.given().and_then(|p| p.select(strategy, case.budget, &()));
+            let strategy = case.strategy(strategy);
+            let given = case.given().and_then(|p| p.select(&strategy, case.budget, &()));
             match (embedded, given) {
                 (Ok(embedded), Ok(given)) => prop_assert_eq!(embedded, given),
                 (embedded, given) => prop_assert!(embedded.is_err() && given.is_err()),
@@ -121,9 +123,9 @@ proptest! {
 
     #[test]
     fn coverage_equals_plain_greedy(case in cases()) {
-        if let Some((picks, plain)) = both(&case, StrategyName::Coverage) {
-            let weight = case.settings.weight;
-            let fillers = plain.scores(Weight::Surplus, case.settings.fill, case.budget);
+        if let Some((picks, plain)) = both(&case, Coverage::default()) {
+            let weight = case.parameters.weight;
+            let fillers = plain.scores(Weight::Surplus, case.parameters.fill, case.budget);
             let expected =
                 reference::coverage(&plain.hits, &plain.xi, weight, &fillers, case.budget);
             let found: Vec<(usize, f64)> =
@@ -134,7 +136,7 @@ proptest! {
 
     #[test]
     fn core_set_equals_plain_greedy(case in cases()) {
-        let picks = case.select(StrategyName::CoreSet, case.budget);
+        let picks = case.select(CoreSet::default(), case.budget);
         if let Ok(picks) = picks {
             let (centres, items) = (case.rows(&case.rivals), case.rows(&case.pool));
             let expected = reference::k_center(&centres, &items, case.budget);
@@ -146,9 +148,9 @@ proptest! {
 
     #[test]
     fn hybrid_thins_the_best_by_surplus(case in cases()) {
-        if let Some((picks, plain)) = both(&case, StrategyName::Hybrid) {
+        if let Some((picks, plain)) = both(&case, Hybrid::default()) {
             let wanted = (3 * case.budget).min(case.pool.len() / case.dim);
-            let scores = plain.scores(Weight::Surplus, case.settings.fill, wanted);
+            let scores = plain.scores(Weight::Surplus, case.parameters.fill, wanted);
             let mut candidates = reference::order(&scores);
             candidates.truncate(3 * case.budget);
             candidates.sort_unstable();
@@ -171,7 +173,7 @@ proptest! {
 #[test]
 fn large_problems_equal_the_reference_on_every_route() {
     use crate::case::{Numbers, vectors};
-    use nextpair_engine::{Code, Metric, Route, Settings};
+    use nextpair_engine::{Code, Metric, Route};
     let (pairs, items, dim) = (1300, 3300, 64);
     let routes = [
         Route::Auto,
@@ -195,17 +197,18 @@ fn large_problems_equal_the_reference_on_every_route() {
             anchors,
             rivals,
             pool: vectors(&mut draws, numbers, items, dim),
-            settings: Settings { top_k: 3, ..Settings::default() },
+            settings: Settings::default(),
+            parameters: Parameters { top_k: 3, ..Parameters::default() },
             route: Route::Auto,
             budget: 400,
         };
         let everyone: Vec<u32> = (0..pairs as u32).collect();
         let plain = case.plain(&everyone, &everyone).unwrap();
-        let scores = plain.scores(Weight::Surplus, case.settings.fill, 400);
+        let scores = plain.scores(Weight::Surplus, case.parameters.fill, 400);
         let order = reference::order(&scores);
         for route in routes {
             case.route = route;
-            let picks = case.select(StrategyName::HardNegative, 400).unwrap();
+            let picks = case.select(HardNegative::default(), 400).unwrap();
             assert_eq!(bits(&picks.thresholds), bits(&plain.xi), "{route:?} {numbers:?}");
             for (pick, &i) in picks.picks.iter().zip(&order) {
                 assert_eq!(pick.index as usize, i, "{route:?} {numbers:?}");
@@ -246,7 +249,7 @@ fn any_thread_count_gives_the_same_picks() {
         let case = cases().new_tree(&mut runner).unwrap().current();
         let with = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| case.select(StrategyName::HardNegative, case.budget).ok())
+            pool.install(|| case.select(HardNegative::default(), case.budget).ok())
         };
         let one = with(1);
         assert_eq!(one, with(2));
@@ -258,7 +261,8 @@ fn any_thread_count_gives_the_same_picks() {
 fn thresholds_come_alone_too() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let case = cases().new_tree(&mut runner).unwrap().current();
-    if let Ok(problem) = case.problem() {
+    let strategy = case.strategy(HardNegative::default());
+    if let Ok(problem) = case.problem().and_then(|problem| problem.of_strategy(&strategy)) {
         let xi = thresholds(problem.matching().unwrap(), &()).unwrap();
         assert!(xi.iter().all(|x| x.is_finite()));
     }

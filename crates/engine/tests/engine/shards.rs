@@ -1,7 +1,7 @@
 //! A selection split over shards is the selection.
 
 use nextpair_core::{Draws, Matrix, Side};
-use nextpair_engine::{Error, Partial, Problem, Settings, StrategyName};
+use nextpair_engine::{BuiltIn, CoreSet, Error, HardNegative, Partial, Problem};
 use proptest::prelude::*;
 
 use crate::case::cases;
@@ -11,7 +11,7 @@ proptest! {
 
     #[test]
     fn any_split_gives_the_whole(case in cases(), cuts in prop::collection::vec(0.0..1.0f64, 0..4), swap: bool) {
-        for &strategy in StrategyName::ALL {
+        for strategy in BuiltIn::all().map(|strategy| case.strategy(strategy)) {
             if strategy.check_shardable().is_err() {
                 continue;
             }
@@ -34,7 +34,7 @@ proptest! {
                     assert_eq!(alone.score(&strategy, case.budget, &())?, part);
                     // And so do thresholds that a part of no items brings.
                     let nothing = case.alone(0..0)?.score(&strategy, case.budget, &())?;
-                    let told = alone.with_thresholds_of(&nothing, &())?;
+                    let told = alone.with_thresholds_of(&strategy, &nothing, &())?;
                     assert_eq!(told.score(&strategy, case.budget, &())?, part);
                     Ok(part)
                 })
@@ -57,7 +57,7 @@ proptest! {
 
 #[test]
 fn core_set_says_why_it_cannot_be_split() {
-    let error = StrategyName::CoreSet.check_shardable().unwrap_err().to_string();
+    let error = BuiltIn::from(CoreSet::default()).check_shardable().unwrap_err().to_string();
     assert!(error.contains("core-set cannot be split into shards: every pick depends"), "{error}");
 }
 
@@ -89,26 +89,31 @@ fn parts_that_do_not_fit_are_refused() {
 
 #[test]
 fn thresholds_of_other_pairs_or_settings_are_refused() {
-    let world = |seed: u64, top_k: usize| {
+    let world = |seed: u64| {
         let mut draws = Draws::new(seed);
         let mut matrix = |rows: usize| {
             Matrix::from_vec(4, (0..4 * rows).map(|_| draws.normal() as f32).collect::<Vec<_>>())
         };
         let (images, texts, pool) = (matrix(40), matrix(40), matrix(9));
-        let problem = Problem::of_embeddings(images, texts, pool, Side::Image);
-        problem.settings(Settings { top_k, ..Settings::default() }).build().unwrap()
+        Problem::of_embeddings(images, texts, pool, Side::Image).build().unwrap()
     };
-    let part = world(1, 1).score(&StrategyName::HardNegative, 3, &()).unwrap();
-    assert!(world(1, 1).with_thresholds_of(&part, &()).is_ok());
+    let with = |top_k: usize| HardNegative { top_k, ..HardNegative::default() };
+    let part = world(1).score(&with(1), 3, &()).unwrap();
+    let told = world(1).with_thresholds_of(&with(1), &part, &()).unwrap();
+    // They are those of one strategy: another computes its own.
+    for top_k in [1, 2] {
+        let own = world(1).score(&with(top_k), 3, &()).unwrap();
+        assert_eq!(told.score(&with(top_k), 3, &()).unwrap(), own);
+    }
     let other_pairs = Partial { anchors: (0..39).collect(), ..part.clone() };
     let cut = Partial { thresholds: part.thresholds[1..].to_vec(), ..part.clone() };
-    for (problem, part, says) in [
-        (world(2, 1), &part, "pair 0 has the similarity"),
-        (world(1, 2), &part, "pair 0 has the threshold"),
-        (world(1, 1), &other_pairs, "they have 39 anchors"),
-        (world(1, 1), &cut, "they have 40 anchors, or not these 40"),
+    for (problem, top_k, part, says) in [
+        (world(2), 1, &part, "pair 0 has the similarity"),
+        (world(1), 2, &part, "pair 0 has the threshold"),
+        (world(1), 1, &other_pairs, "they have 39 anchors"),
+        (world(1), 1, &cut, "they have 40 anchors, or not these 40"),
     ] {
-        let error = problem.with_thresholds_of(part, &()).err().unwrap().to_string();
+        let error = problem.with_thresholds_of(&with(top_k), part, &()).err().unwrap().to_string();
         assert!(error.contains("of other pairs or settings"), "{error}");
         assert!(error.contains(says), "{error}");
     }

@@ -1,7 +1,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use nextpair_engine::{Fill, Picks, Problem, Settings, StrategyName, Weight};
+use nextpair_engine::{BuiltIn, Picks, Problem};
 use nextpair_kernels::{Encoded, Tensor};
 
 use super::*;
@@ -125,17 +125,18 @@ const PAIRS_THERE: u32 = 60;
 /// The picks of all strategies that compare, with the similarities that `tiles` makes of pool and pairs.
 fn picks(
     (images, texts): (&Encodings, &Encodings),
-    settings: &Settings,
+    options: &str,
     tiles: impl Fn(Encodings, Encodings) -> Box<dyn Similarity>,
 ) -> Result<Vec<Picks>, engine::Error> {
     let of = |items: Range<u32>| images.clone().arranged(items.collect());
     let anchors = || texts.clone().arranged((0..PAIRS_THERE).collect());
     let pool: Arc<dyn Similarity> = tiles(of(PAIRS_THERE..PAIRS_THERE + POOL), anchors()).into();
     let paired: Arc<dyn Similarity> = tiles(of(0..PAIRS_THERE), anchors()).into();
-    let problem = Problem::of_similarities(pool, paired).settings(settings.clone()).build()?;
-    let compare = ["hard-negative", "coverage", "margin", "least-similar", "entropy"];
-    let select = |name: &str| problem.select(name.parse::<StrategyName>().unwrap(), 23, &());
-    compare.into_iter().map(select).collect()
+    let problem = Problem::of_similarities(pool, paired).build()?;
+    let compare = ["hard-negative", "coverage"].map(|name| format!("{name}{options}"));
+    let others = ["margin", "least-similar", "entropy"].map(str::to_owned);
+    let select = |name: String| problem.select(&name.parse::<BuiltIn>().unwrap(), 23, &());
+    compare.into_iter().chain(others).map(select).collect()
 }
 
 /// Picks by rough scores are those by canonical ones, to the last bit: with noise that says nothing,
@@ -157,27 +158,22 @@ fn rough_scores_change_no_pick() {
         },
     ];
     let scorer = |comparison| Scorer { comparison, device: Device::Cpu };
-    for (top_k, weight, fill) in [
-        (1, Weight::Surplus, Fill::NearestMiss),
-        (3, Weight::Count, Fill::Index),
-        (40, Weight::Surplus, Fill::Index),
-    ] {
-        let settings = Settings { top_k, weight, fill, ..Settings::default() };
-        let exact = picks((&images, &texts), &settings, |rows, columns| {
+    for options in ["", "+top-3+count+index", "+top-40+index"] {
+        let exact = picks((&images, &texts), options, |rows, columns| {
             model.similarity(Side::Image, &rows, &columns).unwrap()
         });
         let exact = exact.unwrap();
         for (at, noise) in noises.into_iter().enumerate() {
-            let found = picks((&images, &texts), &settings, |rows, columns| {
+            let found = picks((&images, &texts), options, |rows, columns| {
                 let inner = model.comparison().unwrap();
                 let fast = scorer(Box::new(Rough { inner, noise }));
                 let canonical = Some(scorer(model.comparison().unwrap()));
                 Box::new(GpuTiles::new(fast, canonical, Side::Image, (rows, columns)))
             });
-            assert!(found.unwrap() == exact, "noise {at} {settings:?}");
+            assert!(found.unwrap() == exact, "noise {at} {options:?}");
         }
         // Without a second look, noise is seen: the test above says something.
-        let rough = picks((&images, &texts), &settings, |rows, columns| {
+        let rough = picks((&images, &texts), options, |rows, columns| {
             let inner = model.comparison().unwrap();
             let fast = scorer(Box::new(Rough { inner, noise: noises[3] }));
             Box::new(GpuTiles::new(fast, None, Side::Image, (rows, columns)))
@@ -192,7 +188,7 @@ fn rough_scores_change_no_pick() {
 fn a_margin_that_is_too_small_is_said() {
     let (model, images, texts) = small_world((PAIRS_THERE + POOL) as usize, PAIRS_THERE as usize);
     let scorer = |comparison| Scorer { comparison, device: Device::Cpu };
-    let refused = picks((&images, &texts), &Settings::default(), |rows, columns| {
+    let refused = picks((&images, &texts), "", |rows, columns| {
         let inner = model.comparison().unwrap();
         // High scores alone are off, and upwards.
         let noise = |score: f32| if hash(score) > 0.98 { 0.5 } else { 1e-4 * hash(score) };

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use nextpair_data::Side;
-use nextpair_engine::{Picks, Problem, Similarity, StrategyName};
+use nextpair_engine::{
+    BuiltIn, Coverage, Entropy, HardNegative, Margin, Picks, Problem, Similarity,
+};
 use nextpair_models::{
     Config, Device, Directions, Encoders, Encodings, Imram, Precision, Pvse, Scan,
 };
@@ -59,12 +61,7 @@ fn every_way_to_a_score_gives_the_same() {
 }
 
 /// The picks of a selection with a model of the size that matrix units take, in a precision of a GPU.
-fn picks(
-    config: &Config,
-    device: Device,
-    strategy: StrategyName,
-    (pairs, pool): (u32, u32),
-) -> Picks {
+fn picks(config: &Config, device: Device, strategy: BuiltIn, (pairs, pool): (u32, u32)) -> Picks {
     // As for every selection, encoders run in single precision.
     let exact = device.with_precision(Precision::Fp32);
     let encoder = small::model(config, 1, exact);
@@ -78,12 +75,12 @@ fn picks(
         model.similarity(Side::Image, &rows, &anchors).unwrap().into()
     };
     let problem = Problem::of_similarities(rows(pairs..pairs + pool), rows(0..pairs));
-    problem.build().unwrap().select(strategy, pool as usize / 4, &()).unwrap()
+    problem.build().unwrap().select(&strategy, pool as usize / 4, &()).unwrap()
 }
 
 /// Asserts that a GPU picks in every precision as in single precision. Its sums are in another order for
 /// other tiles, which changes the last digits.
-fn compare_picks(config: &Config, strategies: &[StrategyName], size: (u32, u32)) {
+fn compare_picks(config: &Config, strategies: &[BuiltIn], size: (u32, u32)) {
     let gpus = Device::available().into_iter().filter(|device| matches!(device, Device::Cuda(_)));
     for (device, &strategy) in gpus.flat_map(|gpu| strategies.iter().map(move |name| (gpu, name))) {
         let exact = picks(config, device, strategy, size);
@@ -106,10 +103,10 @@ fn every_precision_picks_as_single_precision() {
     let pvse = Config::Pvse(Pvse { dim: 256, word_dim: 9, ..Pvse::default() });
     for config in [imram(Directions::Text), imram(Directions::Full), scan, pvse] {
         let strategies = [
-            StrategyName::HardNegative,
-            StrategyName::Coverage,
-            StrategyName::Margin,
-            StrategyName::Entropy,
+            HardNegative::default().into(),
+            Coverage::default().into(),
+            Margin::default().into(),
+            Entropy::default().into(),
         ];
         compare_picks(&config, &strategies, (60, 90));
     }
@@ -120,7 +117,7 @@ fn models_of_pairs_pick_in_every_precision_as_in_single_precision() {
     let names = ["sgraf Both", "naaf 20", "camp GateFusionNew", "camp CrossAttention"];
     for (name, config) in small::configs() {
         if names.contains(&&name[..]) {
-            compare_picks(&config, &[StrategyName::HardNegative], (20, 30));
+            compare_picks(&config, &[HardNegative::default().into()], (20, 30));
         }
     }
 }

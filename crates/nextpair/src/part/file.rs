@@ -6,7 +6,7 @@ use super::{Header, Part};
 use crate::Error;
 use crate::tensors::{self, Counts, DAMAGED_ITEMS, Scores, Wrong, check};
 
-const FORMAT: &str = "nextpair-part-3";
+const FORMAT: &str = "nextpair-part-4";
 
 impl Part {
     /// Writes the part, whole or not at all.

@@ -6,6 +6,7 @@ use std::path::Path;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::queue::Task;
 use nextpair_data::{Progress, Side, queue};
+use nextpair_engine::Strategy;
 use nextpair_scenario::numbers::grouped;
 use nextpair_scenario::{Arm, Evidence, Study};
 
@@ -155,7 +156,7 @@ fn batches(
         let looks = arm.strategy.needs().matching;
         batches.push(PickedBatch {
             strategy: arm.to_string(),
-            said: if looks { reason(&arm, evidence.pool) } else { String::new() },
+            said: if looks.is_some() { reason(&arm, evidence.pool) } else { String::new() },
             batch,
             seed: Some(seed),
             total: tasks.len(),
@@ -207,11 +208,12 @@ impl<'a> Texts<'a> {
 /// Explains the picks of a strategy: the statement holds for every reason on a card.
 pub(crate) fn reason(arm: &Arm, pool: Side) -> String {
     let (half, other) = pool.own_and_other("image", "caption");
-    let each = match arm.mini {
+    let hits = arm.strategy.needs().matching.unwrap_or_default();
+    let each = match hits.sample {
         None => format!("Each {half}"),
         Some(mini) => format!("In a draw of the pairs (mini batch {mini}), each {half}"),
     };
-    let than = match arm.top_k {
+    let than = match hits.top_k {
         1 => format!("any other paired {half} is"),
         k => format!("all but at most {} of the other paired {half}s are", k - 1),
     };

@@ -1,6 +1,6 @@
 //! Recall by round, laid out like the paper's tables.
 
-use nextpair_engine::{Guards, StrategyName, Weight};
+use nextpair_engine::{BuiltIn, Guards, HardNegative, Weight};
 use nextpair_scenario::{Arm, ArmEvidence, Estimate, Evidence, RecallAt, Recalls};
 
 use super::{Table, with_spread};
@@ -14,7 +14,7 @@ struct Names {
 impl Names {
     /// Uses the paper's names if there are several hard-negative strategies.
     fn of(evidence: &Evidence) -> Self {
-        let conditions = evidence.arms.iter().filter(|arm| is_condition(&arm.strategy));
+        let conditions = evidence.arms.iter().filter(|arm| paper(&arm.strategy).is_some());
         Names { conditions: conditions.count() > 1 }
     }
 
@@ -28,9 +28,9 @@ impl Names {
 
     /// Returns the row head, with the number of seeds if it is lower than in another row.
     fn head(&self, arm: &Arm, seeds: Option<String>) -> String {
-        let (name, weight) = match (self.conditions, is_condition(arm)) {
-            (true, true) => (condition(arm), Some(weight(arm))),
-            (true, false) => (arm.to_string(), Some("")),
+        let (name, weight) = match (self.conditions, paper(arm)) {
+            (true, Some(strategy)) => (condition(strategy), Some(weight(strategy))),
+            (true, None) => (arm.to_string(), Some("")),
             (false, _) => (arm.to_string(), None),
         };
         let weight =
@@ -40,19 +40,23 @@ impl Names {
     }
 }
 
-fn is_condition(arm: &Arm) -> bool {
-    arm.strategy == StrategyName::HardNegative && arm.guards == Guards::default()
-}
-
-fn condition(arm: &Arm) -> String {
-    match arm.mini {
-        None => format!("Full-batch + Top-{}", arm.top_k),
-        Some(mini) => format!("Mini-batch {mini} + Top-{}", arm.top_k),
+/// Returns the paper's strategy of an arm that is one of its conditions.
+fn paper(arm: &Arm) -> Option<HardNegative> {
+    match arm.strategy {
+        BuiltIn::HardNegative(strategy) if strategy.guards == Guards::default() => Some(strategy),
+        _ => None,
     }
 }
 
-fn weight(arm: &Arm) -> &'static str {
-    match arm.weight {
+fn condition(HardNegative { sample, top_k, .. }: HardNegative) -> String {
+    match sample {
+        None => format!("Full-batch + Top-{top_k}"),
+        Some(mini) => format!("Mini-batch {mini} + Top-{top_k}"),
+    }
+}
+
+fn weight(strategy: HardNegative) -> &'static str {
+    match strategy.weight {
         Weight::Surplus => "Surplus",
         Weight::Count => "Count",
     }

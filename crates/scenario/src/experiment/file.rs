@@ -10,7 +10,9 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::{Amount, Annotator, Bow, Splits, Test, VocabularyOf};
+use nextpair_data::Amount;
+
+use super::{Annotator, Bow, Splits, Test, VocabularyOf};
 use crate::{Error, World};
 
 /// The settings of a model and its training, as written in a file.

@@ -2,7 +2,7 @@
 //! kind, in the experiments of `docs/when-it-pays.md`.
 
 use nextpair_data::Side;
-use nextpair_engine::{ItemFeatures, StrategyName};
+use nextpair_engine::{CoreSet, ItemFeatures, Novelty};
 use nextpair_models::ModelKind;
 use serde::Serialize;
 
@@ -29,15 +29,12 @@ impl Prior {
     pub(super) fn with(kind: ModelKind) -> Option<Self> {
         let (models, strategy, experiments, worth) = match kind {
             // heads-{encoded,regions,plain,hardest,info-nce,large-start,small-start,bursts}.toml
-            ModelKind::Heads => {
-                ("heads on frozen encoders", Arm::new(StrategyName::Novelty), 8, 1.12)
-            }
+            ModelKind::Heads => ("heads on frozen encoders", Arm::new(Novelty::default()), 8, 1.12),
             ModelKind::DualEncoder => return None,
             // {imram-strategies,scan-strategies,imram-large}.toml
             ModelKind::CrossAttention => {
-                let core_set = Arm::new(StrategyName::CoreSet);
-                let encoded = Arm { features: ItemFeatures::Encoded, ..core_set };
-                ("Text-IMRAM and SCAN", encoded, 3, 1.13)
+                let encoded = CoreSet { features: ItemFeatures::Encoded };
+                ("Text-IMRAM and SCAN", Arm::new(encoded), 3, 1.13)
             }
         };
         Some(Prior { kind, models, strategy, experiments, worth })

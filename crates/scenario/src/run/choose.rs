@@ -1,18 +1,19 @@
 //! Selection of the batch of a round, and the record of its picks.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
 use nextpair_data::queue::{self, Task};
 use nextpair_data::{AtomicFile, Side, Within, draw, fingerprint, ordinary};
-use nextpair_engine::Finding;
+use nextpair_engine::{Finding, Selection, Settings};
 use nextpair_models::{Corpus, Origin, Pair};
 use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
 use super::learn::{Place, makers};
 use super::{Observer, Scenario};
-use crate::{Arm, Batch, Error, PairNames, Phase, Round, Selection, Warning, groups, tasks};
+use crate::{Arm, Batch, Error, ModelCandidates, PairNames, Phase, Round, Warning, groups};
 
 /// Keeps draws of selections apart from others with the same seed.
 const SELECTION: u64 = 0x5e;
@@ -154,26 +155,27 @@ impl Scenario {
         let (pool, refused) = (own(&items), own(refused));
         let seed = selection_seed(place.seed, strategy, place.round);
         let groups = groups(corpus.dataset().items(), pairs)?;
-        let settings = strategy.settings(pairs.len(), groups, seed);
         let queries = self.queries_of(strategy, place, observer)?;
-        let selection = Selection {
+        let from = ModelCandidates {
             corpus,
-            model: &model,
+            model: Cow::Borrowed(&model),
             side: self.experiment.pool,
-            pool: &pool,
+            pool: pool.into(),
             pairs,
             vectors: &self.vectors,
-            strategy: strategy.strategy,
-            settings: &settings,
-            features: strategy.features,
             refused: strategy.usable.then_some(&refused),
-            dedupe: strategy.dedupe,
             queries: queries.as_ref(),
         };
-        let budget = self.plan.budget(place.round);
+        let selection = Selection {
+            from,
+            strategy: strategy.strategy,
+            budget: self.plan.budget(place.round),
+            settings: Settings { groups, seed, ..Settings::default() },
+            dedupe: strategy.dedupe,
+        };
         let progress = Within::new(observer, place.to_string(), &[]);
         let (picks, findings) =
-            clock.time("selection", || selection.select_inspected(budget, &progress))?;
+            clock.time("selection", || selection.select_inspected(&progress))?;
         let facts = Facts {
             pool: picks.pool,
             left_out: picks.left_out,
@@ -191,7 +193,7 @@ impl Scenario {
         // Write the picks last: if they exist, so do the facts.
         let (all, names) = (corpus.dataset().items(), PairNames::of(corpus, pairs));
         let id = |index: u32| all.get(items[index as usize]).id;
-        Ok(queue::write(path, &tasks(&picks, id, |pair| names.anchor(pair)))?)
+        Ok(queue::write(path, &queue::tasks(&picks, id, |pair| names.anchor(pair)))?)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::Phase;
-use crate::memory::Watch;
+use nextpair_data::Watch;
 
 /// Measures the phases of a round.
 pub(super) struct Clock {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use nextpair_data::system;
-use nextpair_engine::BagOfWords;
+use nextpair_engine::{BagOfWords, Strategy};
 
 use super::people::Waiting;
 use super::{Observer, Scenario};
@@ -61,7 +61,7 @@ impl Scenario {
         let features = self.corpus.image_features().1.matrix();
         let Bow { sample, iterations, .. } = self.experiment.bow;
         let words = BagOfWords { sample, iterations, ..BagOfWords::default() };
-        let asks = |arm: &Arm| arm.features == ItemFeatures::Bow;
+        let asks = |arm: &Arm| arm.strategy.needs().features == Some(ItemFeatures::Bow);
         if features.locals() > 1 && self.experiment.strategies.iter().any(asks) {
             words.memory(self.plan.whole() * features.locals(), features.dim()) as u64
         } else {

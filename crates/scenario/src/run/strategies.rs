@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use nextpair_data::Side;
 use nextpair_data::dataset::Items;
-use nextpair_engine::{Rule, Scope};
+use nextpair_engine::{Rule, Settings, Strategy};
 use nextpair_models::{Corpus, Pair};
 
 use super::choose::selection_seed;
@@ -23,13 +23,13 @@ pub(super) fn check_strategies(
         return Ok(());
     }
     let words = experiment.pool == Side::Text && corpus.text_features().is_none();
-    let bow = |arm: &&Arm| arm.features == ItemFeatures::Bow;
+    let bow = |arm: &&Arm| arm.strategy.needs().features == Some(ItemFeatures::Bow);
     if let Some(arm) = experiment.strategies.iter().find(bow).filter(|_| words) {
         let what = format!("{arm}: bow is for images, and the pool is of texts");
         return Err(Error::setting("strategies", what));
     }
-    let looks = |arm: &&Arm| arm.strategy.needs().matching;
-    let arms: Vec<&Arm> = experiment.strategies.iter().filter(looks).collect();
+    let looks = |arm: &'_ Arm| Some((*arm, arm.strategy.needs().matching?));
+    let arms: Vec<_> = experiment.strategies.iter().filter_map(looks).collect();
     if arms.is_empty() {
         return Ok(());
     }
@@ -39,19 +39,20 @@ pub(super) fn check_strategies(
         let items = corpus.dataset().items();
         let labels = groups(items, &pairs)?;
         let sizes = group_sizes(items, &possible_pairs(experiment, plan, corpus, seed))?;
-        for arm in &arms {
-            let settings = arm.settings(pairs.len(), labels.clone(), selection_seed(seed, arm, 1));
-            Rule::new(&settings, pairs.len()).map_err(|e| {
+        for (arm, hits) in &arms {
+            let (groups, seed) = (labels.clone(), selection_seed(seed, arm, 1));
+            let settings = Settings { groups, seed, ..Settings::default() };
+            Rule::new(*hits, &settings, pairs.len()).map_err(|e| {
                 let pairs = pairs.len();
                 Error::setting("strategies", format!("{arm}, with {pairs} pairs at first: {e}"))
             })?;
             // A draw has the fewest groups if it takes the largest ones. Later draws have more
             // pairs to draw from, and are never smaller.
-            let most: usize = sizes.iter().take(arm.top_k).sum();
-            if let Scope::Mini(sample) = settings.scope
+            let most: usize = sizes.iter().take(hits.top_k).sum();
+            if let Some(sample) = hits.sample.map(|sample| sample.whole_of(pairs.len()))
                 && sample <= most
             {
-                let (k, own) = (arm.top_k, "never rivals of each other");
+                let (k, own) = (hits.top_k, "never rivals of each other");
                 let what = format!(
                     "{arm}: a draw of {sample} pairs may lack the {k} rivals that a threshold needs, \
                      because {most} pairs are of {k} groups that are {own}, such as the captions of \

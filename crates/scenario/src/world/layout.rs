@@ -10,7 +10,7 @@ use nextpair_models::Corpus;
 use rayon::prelude::*;
 
 use super::{COPIES, JUNK, Rare, World};
-use crate::Amount;
+use nextpair_data::Amount;
 
 /// The seed of all draws of a world: all seeds of an experiment share it.
 pub(super) const SEED: u64 = 0x3011d;

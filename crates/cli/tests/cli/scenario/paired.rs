@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use nextpair::engine::StrategyName;
+use nextpair::engine::{BuiltIn, Strategy};
 use serde_json::Value;
 
 use super::Lab;
@@ -51,10 +51,11 @@ fn all_strategies_begin_alike_and_grow_by_floors() {
 #[test]
 fn every_strategy_selects_images_and_texts() {
     let lab = Lab::new(80);
-    let mut names: Vec<&str> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();
+    let mut names: Vec<&str> = BuiltIn::all().map(|strategy| strategy.name()).collect();
+    let count = names.len();
     names.push("core-set+bow");
     for (pool, out) in [("image", "images"), ("text", "texts")] {
-        names.truncate(StrategyName::ALL.len() + usize::from(pool == "image"));
+        names.truncate(count + usize::from(pool == "image"));
         let list = names.join(",");
         lab.succeeds(&format!("run e.toml --pool {pool} --strategies {list} --out {out}"));
         assert_paired(&lab, out, &names, &[19, 25, 32]);

@@ -1,6 +1,8 @@
 //! Expected picks from the plain reference, as rows of a JSONL file.
 
-use nextpair::engine::{Metric, Rule, Settings, StrategyName, Weight, reference};
+use nextpair::engine::{
+    BuiltIn, HardNegative, Hits as Rules, Metric, Rule, Settings, Weight, reference,
+};
 use serde_json::{Value, json};
 
 use super::{Vectors, World};
@@ -8,7 +10,9 @@ use super::{Vectors, World};
 /// The settings of a selection, for the reference.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    pub strategy: StrategyName,
+    pub strategy: BuiltIn,
+    /// The parameters of all strategies that look at hits.
+    pub hits: HardNegative,
     pub text_pool: bool,
     pub metric: Metric,
     pub settings: Settings,
@@ -19,7 +23,8 @@ impl Asked {
     /// Returns the default settings of the program.
     pub fn usual() -> Self {
         Asked {
-            strategy: StrategyName::HardNegative,
+            strategy: HardNegative::default().into(),
+            hits: HardNegative::default(),
             text_pool: false,
             metric: Metric::Cosine,
             settings: Settings::default(),
@@ -44,8 +49,8 @@ impl World {
     pub fn expected(&self, asked: &Asked) -> Vec<Value> {
         let own = if asked.text_pool { &self.texts } else { &self.images };
         let chosen = match asked.strategy {
-            StrategyName::Random => panic!("a draw has no reference"),
-            StrategyName::CoreSet => {
+            BuiltIn::Random(_) => panic!("a draw has no reference"),
+            BuiltIn::CoreSet(_) => {
                 return rows(
                     &reference::k_center(&own.rows(), &self.pool.rows(), asked.budget),
                     |_| (Value::Null, json!([])),
@@ -54,7 +59,7 @@ impl World {
             _ => self.hits(asked),
         };
         let Hits { anchors, thresholds, own_pairs, of_item, cross } = &chosen;
-        let weight = asked.settings.weight;
+        let weight = asked.hits.weight;
         let hard = of_item.iter().filter(|hits| !hits.is_empty()).count();
         let scores = |weight, wanted| {
             let mut scores = reference::scores(of_item, thresholds, weight);
@@ -70,11 +75,11 @@ impl World {
             order.map(|i| (i, scores[i])).collect::<Vec<_>>()
         };
         let picks = match asked.strategy {
-            StrategyName::Coverage => {
+            BuiltIn::Coverage(_) => {
                 let fillers = scores(Weight::Surplus, asked.budget);
                 reference::coverage(of_item, thresholds, weight, &fillers, asked.budget)
             }
-            StrategyName::Hybrid => {
+            BuiltIn::Hybrid(_) => {
                 let mut candidates: Vec<usize> =
                     best(Weight::Surplus, 3 * asked.budget).into_iter().map(|(i, _)| i).collect();
                 candidates.sort_unstable();
@@ -123,17 +128,17 @@ impl World {
             vectors.rows().iter().map(row).collect()
         };
         let (own, cross) = (table(rivals), table(&self.pool));
-        let rule = Rule::new(&asked.settings, columns.len()).unwrap();
+        let HardNegative { sample, top_k, guards, fill, .. } = asked.hits;
+        let rules = Rules { sample, top_k, guards, fill };
+        let rule = Rule::new(rules, &asked.settings, columns.len()).unwrap();
         let whole = |indices: &[u32]| indices.iter().map(|&i| i as usize).collect::<Vec<_>>();
         let (anchors, rivals) = (whole(rule.anchors()), whole(rule.rivals()));
         let alone = || (0..columns.len() as u32).collect();
         let group = asked.settings.groups.clone().unwrap_or_else(alone);
-        let k = asked.settings.top_k;
-        let thresholds = reference::thresholds(&own, &anchors, &rivals, &group, k);
+        let thresholds = reference::thresholds(&own, &anchors, &rivals, &group, top_k);
         let thresholds: Vec<f64> = thresholds.into_iter().map(Option::unwrap).collect();
         let positives: Vec<f64> = anchors.iter().map(|&j| own[j][j]).collect();
-        let guards = &asked.settings.guards;
-        let of_item = reference::hits(&cross, &anchors, &thresholds, &positives, guards);
+        let of_item = reference::hits(&cross, &anchors, &thresholds, &positives, &guards);
         Hits { anchors, thresholds, own_pairs: positives, of_item, cross }
     }
 }

@@ -30,7 +30,7 @@ impl Amount {
     }
 
     /// Returns an error message if the amount is impossible.
-    pub(crate) fn check(self) -> Result<(), String> {
+    pub fn check(self) -> Result<(), String> {
         match self {
             Amount::Count(0) => Err("is 0; at least 1 is needed".to_owned()),
             Amount::Share(share) if share < 0.0 => Err(format!(
@@ -45,7 +45,7 @@ impl Amount {
 }
 
 /// Rounds down, but forgives the last digit: an amount that is whole on paper stays whole.
-pub(crate) fn floor(amount: f64) -> usize {
+pub fn floor(amount: f64) -> usize {
     (amount + 1e-9) as usize
 }
 

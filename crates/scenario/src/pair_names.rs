@@ -1,9 +1,8 @@
-//! Picks with the names of their items and pairs, as experiments and `select` write them.
+//! Names of pairs, as experiments and `select` write them.
 
 use std::collections::BTreeMap;
 
-use nextpair_data::queue::{Task, Why};
-use nextpair_engine::{Pick, Picks, Reason};
+use nextpair_data::queue::Anchor;
 use nextpair_models::{Corpus, Pair};
 
 /// The names of pairs: the id of the item, with the number of the caption if the item has several
@@ -54,45 +53,4 @@ impl<'a> PairNames<'a> {
         let pair = &self.pairs[pair as usize];
         Anchor { name, pair: Some((items.get(pair.item).id, self.caption(pair).2)) }
     }
-}
-
-/// A pair by its name and, if it is one of a dataset, its item and caption.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Anchor {
-    /// The name.
-    pub name: String,
-    /// The item and the caption.
-    pub pair: Option<(String, String)>,
-}
-
-/// Returns picks in the form in which they are written, with the names of pool items and pairs.
-pub fn tasks(
-    picks: &Picks,
-    id: impl Fn(u32) -> String,
-    anchor: impl Fn(u32) -> Anchor,
-) -> Vec<Task> {
-    let why = |reason: &Reason| {
-        let Anchor { name, pair } = anchor(reason.anchor);
-        let (id, caption) = pair.unzip();
-        Why {
-            anchor: Some(reason.anchor),
-            anchor_id: Some(name),
-            id,
-            caption,
-            similarity: reason.similarity,
-            threshold: reason.threshold,
-            surplus: reason.surplus,
-            own: Some(reason.own),
-        }
-    };
-    let task = |(rank, pick): (usize, &Pick)| Task {
-        rank: rank + 1,
-        index: Some(pick.index),
-        id: id(pick.index),
-        score: pick.score,
-        hits: pick.hits,
-        why: pick.why.iter().map(why).collect(),
-        facts: pick.facts.iter().map(|fact| (fact.name.to_owned(), fact.value)).collect(),
-    };
-    picks.picks.iter().enumerate().map(task).collect()
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nextpair_data::system;
+use crate::system;
 
 /// Samples the anonymous memory of this process: allocations, without mapped files.
 pub struct Watch {

@@ -1,0 +1,114 @@
+//! The answer of a selection: the items to pair next, and why.
+
+use std::cmp::Ordering;
+
+/// The items to pair next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picks {
+    /// The picked items, most wanted first.
+    pub picks: Vec<Pick>,
+    /// Items in the pool that the strategy chose from.
+    pub pool: usize,
+    /// Pool items that it could not choose, because they look like those that annotators refused.
+    /// `None` if nobody asked for that.
+    pub left_out: Option<usize>,
+    /// Pool items with at least one hit, for strategies that look at hits.
+    pub hard_negatives: Option<u64>,
+    /// Pool items that it could not choose, because they are duplicates. `None` if nobody asked for
+    /// that.
+    pub duplicates: Option<usize>,
+    /// The thresholds of the anchors; empty for strategies without hits.
+    pub thresholds: Vec<f64>,
+    /// The similarities of the anchors' own pairs, in the same order.
+    pub own: Vec<f64>,
+}
+
+impl Picks {
+    /// Picks of a strategy that does not look at hits.
+    pub fn of(picks: Vec<Pick>, pool: usize) -> Self {
+        Picks {
+            picks,
+            pool,
+            left_out: None,
+            duplicates: None,
+            hard_negatives: None,
+            thresholds: Vec::new(),
+            own: Vec::new(),
+        }
+    }
+
+    /// The same picks from a part of a pool, by their places in the whole: `kept` holds the places of
+    /// the part.
+    pub fn among(mut self, kept: &[u32]) -> Self {
+        self.picks.iter_mut().for_each(|pick| pick.index = kept[pick.index as usize]);
+        self
+    }
+
+    /// Percentage of the pool with at least one hit (Table 4 of the paper).
+    pub fn hard_negative_share(&self) -> Option<f64> {
+        self.hard_negatives.map(|count| 100.0 * count as f64 / self.pool as f64)
+    }
+
+    /// Picks without a hit, which only fill the budget.
+    pub fn without_hit(&self) -> Option<usize> {
+        self.hard_negatives?;
+        Some(self.picks.iter().filter(|pick| pick.hits == Some(0)).count())
+    }
+
+    /// The picked items.
+    pub fn indices(&self) -> Vec<u32> {
+        self.picks.iter().map(|pick| pick.index).collect()
+    }
+}
+
+/// One picked item.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pick {
+    /// Its index in the pool.
+    pub index: u32,
+    /// Its score at the moment it was picked.
+    pub score: f64,
+    /// Number of its hits, for strategies that look at hits.
+    pub hits: Option<u32>,
+    /// Its strongest hits.
+    pub why: Vec<Reason>,
+    /// More numbers about it, for strategies that have any.
+    pub facts: Vec<Fact>,
+}
+
+/// A named number about a pick.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fact {
+    /// What it counts.
+    pub name: &'static str,
+    /// The number.
+    pub value: f64,
+}
+
+impl Pick {
+    /// A pick without hits.
+    pub fn new(index: u32, score: f64) -> Self {
+        Pick { index, score, hits: None, why: Vec::new(), facts: Vec::new() }
+    }
+
+    /// The order of picks: falling score, then rising index.
+    pub fn before(&self, other: &Pick) -> Ordering {
+        other.score.total_cmp(&self.score).then(self.index.cmp(&other.index))
+    }
+}
+
+/// One hit of a picked item: the anchor it would be confused with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    /// The pair whose anchor it is.
+    pub anchor: u32,
+    /// The item's similarity to the anchor.
+    pub similarity: f64,
+    /// The anchor's threshold.
+    pub threshold: f64,
+    /// How far the similarity exceeds it.
+    pub surplus: f64,
+    /// The similarity of the anchor's own pair. A pick that comes near it, or goes beyond, may well
+    /// be described by the anchor: a false negative.
+    pub own: f64,
+}
