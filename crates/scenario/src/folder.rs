@@ -38,11 +38,10 @@ use nextpair_data::{FolderLock, ordinary};
 use crate::{Arm, Error, ExperimentManifest};
 pub(crate) use journal::{Journal, Record};
 
-/// Name of the manifest, and its name in older versions. Models had a file of the same name.
+/// Name of the manifest.
 const MANIFEST: &str = "experiment.json";
-const OLDER_MANIFEST: &str = "run.json";
 
-/// Name of the manifest in a model folder, where older versions had `run.json` too.
+/// Name of the manifest in a model folder.
 const MODEL: &str = "model.json";
 const OF_A_MODEL: &str = "the folder of a model, not of an experiment";
 
@@ -72,10 +71,9 @@ impl ExperimentFolder {
         self.0.join("experiment.toml")
     }
 
-    /// Returns the path of the manifest. Folders of older versions keep its old name.
+    /// Returns the path of the manifest.
     pub fn manifest(&self) -> PathBuf {
-        let (path, older) = (self.0.join(MANIFEST), self.0.join(OLDER_MANIFEST));
-        if !path.exists() && older.exists() { older } else { path }
+        self.0.join(MANIFEST)
     }
 
     /// Returns the path of the finished rounds.
