@@ -43,7 +43,6 @@ const MANIFEST: &str = "experiment.json";
 
 /// Name of the manifest in a model folder.
 const MODEL: &str = "model.json";
-const OF_A_MODEL: &str = "the folder of a model, not of an experiment";
 
 /// Name of the lock of the process that waits for answers.
 const WAITING: &str = ".waiting";
@@ -179,7 +178,7 @@ impl ExperimentFolder {
 /// Returns the error for a folder without an experiment.
 pub(crate) fn no_experiment(path: &Path) -> Error {
     if path.join(MODEL).exists() {
-        return Error::file(path, OF_A_MODEL);
+        return Error::file(path, "the folder of a model, not of an experiment");
     }
     let why = match path.is_dir() {
         true => format!(": there is no {MANIFEST} in it"),
@@ -193,15 +192,12 @@ pub(crate) fn read_manifest(path: &Path) -> Result<ExperimentManifest, Error> {
     // Check the version first: a newer format may have unknown fields.
     #[derive(serde::Deserialize)]
     struct Version {
-        nextpair_scenario: Option<u32>,
+        nextpair_scenario: u32,
     }
     let text = ordinary::read(path)?;
     let wrong = |e: serde_json::Error| Error::file(path, e.to_string());
     match serde_json::from_slice::<Version>(&text).map_err(wrong)?.nextpair_scenario {
-        Some(VERSION) => serde_json::from_slice(&text).map_err(wrong),
-        Some(other) => {
-            Err(Error::file(path, format!("format {other}; this version reads {VERSION}")))
-        }
-        None => Err(Error::file(path, OF_A_MODEL)),
+        VERSION => serde_json::from_slice(&text).map_err(wrong),
+        other => Err(Error::file(path, format!("format {other}; this version reads {VERSION}"))),
     }
 }

@@ -112,14 +112,11 @@ impl Spec {
         // Check the version first: a newer format may have unknown fields.
         #[derive(Deserialize)]
         struct Head {
-            nextpair_run: Option<u32>,
+            nextpair_run: u32,
         }
         let text = ordinary::read(path)?;
         let wrong = |e: serde_json::Error| Error::file(path, e.to_string());
-        let head: Head = serde_json::from_slice(&text).map_err(wrong)?;
-        let Some(version) = head.nextpair_run else {
-            return Err(Error::file(path, "of an experiment, not of a model"));
-        };
+        let Head { nextpair_run: version } = serde_json::from_slice(&text).map_err(wrong)?;
         if version != VERSION {
             let what = format!("format {version}; this version reads {VERSION}");
             return Err(Error::file(path, what));
