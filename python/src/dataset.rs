@@ -272,7 +272,6 @@ impl GivenEncoder {
             dtype: if self.dtype == "float32" { Dtype::F32 } else { Dtype::F16 },
             components: self.components,
             replace: self.replace,
-            resume: false,
         }
     }
 

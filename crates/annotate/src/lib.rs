@@ -10,7 +10,8 @@
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
 //! let settings = nextpair_annotate::Settings::new("sqlite:answers.db");
 //! let shutdown = async { /* a signal, a channel, a timer */ };
-//! nextpair_annotate::run(listener, project, &settings, shutdown).await?;
+//! let server = nextpair_annotate::Server::open(listener, project, &settings).await?;
+//! server.run(shutdown, std::future::pending()).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -52,6 +53,6 @@ mod writer;
 pub use error::Error;
 pub use host_names::answers_to;
 pub use log::Log;
-pub use server::{Invitation, Project, Server, run};
+pub use server::{Invitation, Project, Server};
 pub use settings::{Quota, Settings};
 pub use source::{Batch, HandOver, Source};

@@ -48,16 +48,6 @@ pub struct Server {
     invitations: Vec<Invitation>,
 }
 
-/// Opens the app and serves it until `shutdown` completes: [`Server::open`], then [`Server::run`].
-pub async fn run(
-    listener: TcpListener,
-    project: Project,
-    settings: &Settings,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), Error> {
-    Server::open(listener, project, settings).await?.run(shutdown, std::future::pending()).await
-}
-
 impl Server {
     /// Checks the settings against the listener's address, opens the database, invites the lead and
     /// the people of [`Settings::invite`], and opens the batch that waits.

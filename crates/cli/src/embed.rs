@@ -62,9 +62,6 @@ pub(crate) struct Args {
     /// Make features anew that exist already, in this or another way
     #[arg(long)]
     replace: bool,
-    /// Go on where it was stopped, as it does anyway, and refuse if it was begun in another way
-    #[arg(long, conflicts_with = "replace")]
-    resume: bool,
     /// The most seconds that opening a model, or encoding one image or caption, may take
     #[arg(long, value_name = "SECONDS", default_value_t = TIME_LIMIT.as_secs())]
     time_limit: u64,
@@ -133,7 +130,6 @@ impl Args {
             },
             components: self.pca,
             replace: self.replace,
-            resume: self.resume,
         }
     }
 }

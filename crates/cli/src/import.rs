@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use nextpair::data::dataset::{Dataset, TRAIN};
 use nextpair::data::import::{
-    self, BegunScenes, BottomUp, Coco, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy,
-    Leniency, Scan, Summary, Table, Tally, WebDataset,
+    self, BottomUp, Coco, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy, Leniency,
+    Scan, Summary, Table, Tally, WebDataset,
 };
 use nextpair::data::scenes::Settings;
 use nextpair::data::{Error, Side};
@@ -76,10 +76,6 @@ enum Kind {
         /// Share of scenes that repeat an earlier one with one attribute changed
         #[arg(long, value_name = "SHARE", default_value_t = Settings::default().near_duplicates)]
         near_duplicates: f64,
-        /// Go on where it was stopped, as it does anyway, and refuse if it was begun with other
-        /// settings
-        #[arg(long)]
-        resume: bool,
     },
 }
 
@@ -233,11 +229,8 @@ enum SourceKind {
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     let bar = Bar::new();
     let (out, imported) = match args.kind {
-        Kind::Scenes { out, images, seed, near_duplicates, resume } => {
+        Kind::Scenes { out, images, seed, near_duplicates } => {
             let settings = Settings { seed, images, near_duplicates };
-            if let Some(begun) = BegunScenes::of(&out)?.filter(|_| resume) {
-                begun.check(&settings)?;
-            }
             stops_with_scenes(&out, images);
             let imported = import::import_scenes(&settings, &out, &bar);
             (out, imported)
@@ -272,8 +265,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 pub(crate) fn stops_with_scenes(out: &Path, images: usize) {
     let out = out.to_path_buf();
     interrupt::on_stop(move || {
-        let begun = BegunScenes::of(&out).ok().flatten();
-        let kept = begun.map_or(0, |begun| begun.scenes as usize);
+        let kept = import::scenes_kept(&out).unwrap_or(0) as usize;
         let (kept, images, again) = (grouped(kept), grouped(images), typed::command_line());
         let out = typed::path(&out);
         format!("{kept} of {images} scenes are kept for {out}. Go on with: {again}")

@@ -28,9 +28,6 @@ pub(crate) struct Args {
     /// again
     #[arg(long, value_name = "DIR", default_value = "quickstart")]
     out: PathBuf,
-    /// Go on with what was stopped, as it does anyway
-    #[arg(long)]
-    resume: bool,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -47,8 +44,6 @@ const WHOLE: Size = Size { images: 2500, seeds: 5, epochs: 30, decay_every: 22 }
 const FAST: Size = Size { images: 1000, seeds: 2, epochs: 24, decay_every: 18 };
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    // Nothing depends on it: what is there is not done again.
-    let _ = args.resume;
     prepare_process();
     let (size, name) = if args.fast { (FAST, "fast") } else { (WHOLE, "run") };
     let dataset = args.out.join(format!("scenes-{}", size.images));

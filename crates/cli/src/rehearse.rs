@@ -67,9 +67,6 @@ pub(crate) struct Args {
     /// The folder of the rehearsal. A rehearsal that was stopped goes on
     #[arg(long, value_name = "DIR", default_value = "rehearsal")]
     out: PathBuf,
-    /// Go on with a rehearsal that was stopped, as it does anyway
-    #[arg(long)]
-    resume: bool,
     /// Trainings side by side [default: as many as there are threads and memory]. The results do
     /// not depend on it
     #[arg(long, value_name = "N")]
@@ -86,8 +83,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ensure!(jobs > 0, "--jobs is 0; at least one is needed");
     }
     let settings = args.settings()?;
-    // Nothing depends on it: a rehearsal goes on wherever it was stopped.
-    let _ = args.resume;
     let advice = rehearse(settings, &args.out, args.jobs, &options(args.device.device()))?;
     args.next(&advice).say();
     Ok(ExitCode::SUCCESS)

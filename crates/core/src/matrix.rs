@@ -179,14 +179,6 @@ impl Matrix {
         Self::from_vec(dim, values.to_vec())
     }
 
-    /// One vector per row, from memory.
-    ///
-    /// # Panics
-    /// If `values` does not divide into rows of `dim`.
-    pub fn from_f16(dim: usize, values: &[f16]) -> Self {
-        Self::from_vec(dim, values.to_vec())
-    }
-
     /// One vector per row, over numbers in memory, without a copy.
     ///
     /// # Panics
@@ -449,7 +441,7 @@ mod tests {
         for matrix in [
             Matrix::from_f64(2, &values),
             Matrix::from_f32(2, &single),
-            Matrix::from_f16(2, &half),
+            Matrix::from_vec(2, half.to_vec()),
             brain,
         ] {
             let mut row = [0.0; 2];

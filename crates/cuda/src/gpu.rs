@@ -42,12 +42,10 @@ pub(crate) struct Device {
     context: driver::CUcontext,
     name: String,
     capability: (i32, i32),
-    processors: usize,
     /// The most shared memory that a block can have, in bytes.
     pub(crate) shared_memory: usize,
     /// All bytes.
     memory: usize,
-    driver_version: i32,
     pub(crate) loaded: Mutex<HashMap<&'static str, Arc<Loaded>>>,
 }
 
@@ -136,16 +134,6 @@ impl Gpu {
         self.device.index
     }
 
-    /// Its compute capability.
-    pub fn capability(&self) -> (i32, i32) {
-        self.device.capability
-    }
-
-    /// Its multiprocessors.
-    pub fn processors(&self) -> usize {
-        self.device.processors
-    }
-
     /// The most shared memory that a block can have, in bytes.
     pub fn shared_memory(&self) -> usize {
         self.device.shared_memory
@@ -154,12 +142,6 @@ impl Gpu {
     /// All bytes of the device.
     pub fn all_memory(&self) -> usize {
         self.device.memory
-    }
-
-    /// The version of CUDA that its driver knows, such as `13.0`.
-    pub fn driver(&self) -> String {
-        let version = self.device.driver_version;
-        format!("{}.{}", version / 1000, version % 1000 / 10)
     }
 
     /// Bytes that are free, and all bytes of the device.
@@ -466,7 +448,6 @@ impl Device {
             let why = format!("{name} has compute capability {major}.{minor}; 8.0 is needed");
             return Err(Error::Unusable { why });
         }
-        let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let shared = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         // SAFETY: the driver writes the handle of the context that programs of a device share.
         let status = unsafe { driver::cuDevicePrimaryCtxRetain(&mut context, device) };
@@ -476,10 +457,8 @@ impl Device {
             context,
             name,
             capability,
-            processors: processors as usize,
             shared_memory: shared as usize,
             memory: 0,
-            driver_version,
             loaded: Mutex::default(),
         };
         device.make_current()?;

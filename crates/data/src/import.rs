@@ -34,7 +34,7 @@ pub use hugging_face::HuggingFace;
 pub use karpathy::Karpathy;
 pub(crate) use same_image::same_bytes;
 pub use scan::Scan;
-pub use scenes::{BegunScenes, import_scenes};
+pub use scenes::{import_scenes, scenes_kept};
 pub use sink::{Entry, Leniency, Sink};
 pub use table::Table;
 pub use webdataset::WebDataset;

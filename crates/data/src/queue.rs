@@ -31,15 +31,15 @@ pub use picked::{Anchor, tasks};
 pub use picks::{PicksFile, PicksFormat};
 pub use sheet::{guarded, write_csv};
 pub use suggestions::{Suggestions, read_suggestions};
-pub use tasks::{older_lines, read, same_picks, write};
+pub use tasks::{read, same_picks, write};
 
 use crate::dataset::{check_caption, check_name};
 
 /// Longest reason for a skip in bytes; anything longer is damage.
 const LONGEST_REASON: usize = 1 << 16;
 
-/// A picked pool item, to be annotated: a line of picks or of a queue. Older versions did not record
-/// all fields.
+/// A picked pool item, to be annotated: a line of picks or of a queue. What people write may lack all but
+/// rank, id and score.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {

@@ -39,8 +39,6 @@ pub struct Output {
     pub components: Option<usize>,
     /// Whether to make features of this name anew, even if the same ones exist.
     pub replace: bool,
-    /// Whether what was begun in another way is an error; otherwise it is made anew.
-    pub resume: bool,
 }
 
 /// The result of a job.
@@ -133,12 +131,6 @@ fn embed(
     }
     let job = finish::job(&made_by, shape.dtype);
     if places.partial.exists() && !Growing::is_of(&places.partial, RECORD, &job)? {
-        // Without a record nothing was made yet.
-        if output.resume
-            && let Some((begun, _)) = Growing::recorded_in(&places.partial, RECORD)?
-        {
-            return Err(begun_otherwise(&places, &begun, &job));
-        }
         // Do not cut it back: one of its files may already have its final name as well.
         fs::remove_dir_all(&places.partial).map_err(|e| Error::io(&places.partial, e))?;
     }
@@ -173,17 +165,6 @@ fn embed(
 pub fn rows_kept(dataset: &Path, name: &str, side: Side) -> Result<u64, Error> {
     let partial = Places::of(dataset, name, side).partial;
     Ok(Growing::recorded_in(&partial, RECORD)?.map_or(0, |(_, done)| done))
-}
-
-/// Returns the error that names the first difference to the job that was begun.
-fn begun_otherwise(places: &Places, begun: &str, job: &str) -> Error {
-    let table = |job: &str| job.parse::<toml::Table>().unwrap_or_default();
-    let differs = first_difference(&table(begun), &table(job), "").unwrap_or_default();
-    let what = format!(
-        "features {} were begun in another way: {differs}; without --resume they are made anew",
-        places.stem
-    );
-    Error::file(&places.features, what)
 }
 
 /// Encodes the rows that the record does not have.

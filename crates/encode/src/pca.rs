@@ -102,11 +102,6 @@ impl Pca {
         self.mean.len()
     }
 
-    /// The variance along every direction.
-    pub fn variances(&self) -> &[f64] {
-        &self.variances
-    }
-
     /// The share of the variance that the directions keep, from 0 to 1.
     pub fn explained_share(&self) -> f64 {
         self.variances.iter().sum::<f64>() / self.total_variance
@@ -246,7 +241,7 @@ mod tests {
         for (found, expected) in pca.axes.iter().zip([half, half, 0.0, half, -half, 0.0]) {
             assert!((found.abs() - expected.abs()).abs() < 0.02, "{:?}", pca.axes);
         }
-        assert!(pca.variances()[0] > 15.0 && pca.variances()[1] < 3.0);
+        assert!(pca.variances[0] > 15.0 && pca.variances[1] < 3.0);
         assert!((pca.explained_share() - 1.0).abs() < 1e-9);
         let one = Pca::fit(&[rows], 1, &()).unwrap();
         assert!((0.88..0.92).contains(&one.explained_share()), "{}", one.explained_share());

@@ -119,25 +119,6 @@ impl Matcher {
         Ok(())
     }
 
-    /// Writes the scores of all pairs by step to `out`: steps x contexts x items. They add up to
-    /// those of [`Matcher::scores`].
-    pub fn step_scores(
-        &self,
-        contexts: Ragged<'_>,
-        queries: Ragged<'_>,
-        out: &mut [f32],
-    ) -> Result<(), Error> {
-        self.check(contexts, queries)?;
-        let pairs = contexts.len() * queries.len();
-        Error::check_len("the scores", out.len(), self.attention.steps * pairs)?;
-        self.all_pairs(contexts, queries, |context, item, steps| {
-            for (step, score) in steps.iter().enumerate() {
-                out[step * pairs + context * queries.len() + item] = *score as f32;
-            }
-        });
-        Ok(())
-    }
-
     /// Writes the scores of some pairs of a context and an item of the queries to `out`; they equal
     /// those of [`Matcher::scores`].
     pub fn pair_scores(

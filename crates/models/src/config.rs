@@ -16,7 +16,7 @@ const LARGEST: usize = 1 << 16;
 macro_rules! architectures {
     ($($(#[$doc:meta])* $kind:ident $variant:ident($settings:ident) = $tag:literal: $($name:literal),*;)*) => {
         /// An architecture with its settings. Files store it under the name of its model, such as
-        /// `text-imram`; those of earlier versions have its family, such as `imram`.
+        /// `text-imram`; those of people may have its family, such as `imram`.
         #[derive(Clone, Debug, PartialEq, Deserialize)]
         #[serde(tag = "architecture", rename_all = "kebab-case")]
         pub enum Config { $($(#[$doc])* #[serde($(alias = $name),*)] $variant($settings),)* }
@@ -47,8 +47,8 @@ macro_rules! architectures {
                 match self { $(Config::$variant(_) => ModelKind::$kind,)* }
             }
 
-            /// The family of its architecture, by which earlier versions stored it.
-            pub fn family(&self) -> &'static str {
+            /// The family of its architecture.
+            fn family(&self) -> &'static str {
                 match self { $(Config::$variant(_) => $tag,)* }
             }
 

@@ -21,13 +21,6 @@ pub struct Dropout {
     pub states: f64,
 }
 
-impl Dropout {
-    /// Whether nothing is dropped.
-    pub fn is_none(&self) -> bool {
-        self.inputs == 0.0 && self.states == 0.0
-    }
-}
-
 /// The numbers of a model that dropout applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {

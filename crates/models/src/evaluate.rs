@@ -21,11 +21,9 @@ pub struct Retrieval {
     pub median_rank: f64,
     /// The mean rank, from 1.
     pub mean_rank: f64,
-    /// The mean of `1 / rank`. It is above 0, but for records of versions that did not know it.
-    #[serde(default)]
+    /// The mean of `1 / rank`.
     pub mean_reciprocal_rank: f64,
-    /// The mean of the natural logarithm of the rank; unknown where `mean_reciprocal_rank` is 0.
-    #[serde(default)]
+    /// The mean of the natural logarithm of the rank.
     pub mean_log_rank: f64,
 }
 

@@ -32,8 +32,8 @@ pub enum Mixing {
 pub struct Makers<'a> {
     /// The version that began it.
     pub version: &'a str,
-    /// The vector unit that began it; older versions did not record it.
-    pub unit: Option<&'a str>,
+    /// The vector unit that began it.
+    pub unit: &'a str,
     /// Origins that were admitted later.
     pub continued_by: &'a [Origin],
 }
@@ -72,17 +72,9 @@ impl Makers<'_> {
         mixing: Mixing,
         folder: &Path,
     ) -> Result<Admission, Error> {
-        let began = self.version == origin.version && self.unit == Some(&origin.unit);
+        let began = self.version == origin.version && self.unit == origin.unit;
         if began || self.continued_by.contains(origin) {
             return Ok(Admission::Known);
-        }
-        if self.version == origin.version && self.unit.is_none() && self.continued_by.is_empty() {
-            return Ok(Admission::New(format!(
-                "{}: made before the vector unit was written down; the last digits of its numbers \
-                 may be those of another one. From now on it is {}",
-                folder.display(),
-                origin.unit
-            )));
         }
         match mixing {
             Mixing::Refuse => Err(Error::Mixed {
@@ -100,8 +92,7 @@ impl Makers<'_> {
 
 impl fmt::Display for Makers<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = self.unit.unwrap_or("a vector unit that is not known");
-        write!(out, "nextpair {} on {unit}", self.version)?;
+        write!(out, "nextpair {} on {}", self.version, self.unit)?;
         self.continued_by.iter().try_for_each(|origin| write!(out, ", then {origin}"))
     }
 }
@@ -125,7 +116,7 @@ mod tests {
         let known = |admitted| matches!(admitted, Ok(Admission::Known));
         let noted = |admitted| matches!(admitted, Ok(Admission::New(_)));
         let refused = |admitted: Result<_, _>| matches!(admitted, Err(Error::Mixed { .. }));
-        let unit = Some("x86-64-v3");
+        let unit = "x86-64-v3";
         assert!(known(admit(unit, &[], &old, Mixing::Refuse)));
         for other in [&new, &newer] {
             assert!(refused(admit(unit, &[], other, Mixing::Refuse)));
@@ -135,10 +126,6 @@ mod tests {
             assert!(known(admit(unit, &let_in, &old, Mixing::Refuse)));
         }
         assert!(refused(admit(unit, std::slice::from_ref(&new), &newer, Mixing::Refuse)));
-        // A model without a recorded vector unit: noted once, and recorded from then on.
-        assert!(noted(admit(None, &[], &old, Mixing::Refuse)));
-        assert!(refused(admit(None, &[], &newer, Mixing::Refuse)));
-        assert!(refused(admit(None, std::slice::from_ref(&old), &new, Mixing::Refuse)));
         let what = admit(unit, &[], &newer, Mixing::Refuse).unwrap_err().to_string();
         let says =
             "run: made by nextpair 0.1.0 on x86-64-v3, and this is nextpair 0.2.0 on x86-64-v3";

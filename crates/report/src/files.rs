@@ -52,8 +52,6 @@ fn measurements(round: &Round) -> Vec<Measurement> {
                 ("mean_reciprocal_rank", of.mean_reciprocal_rank),
                 ("mean_log_rank", of.mean_log_rank),
             ];
-            // Older records do not know them.
-            let means = means.into_iter().filter(|_| of.mean_reciprocal_rank > 0.0);
             let named = |(name, value): (&str, f64)| {
                 let (metric, folds) = (format!("{side}_{name}"), Some(test.folds));
                 Measurement { metric, value, folds }

@@ -39,8 +39,7 @@ impl Study {
         for at in 0..study.rounds.len() {
             let round = &study.rounds[at];
             let Some(ranks) = study.ranks(round)? else {
-                let what = "a round has no ranks of its queries: they were not recorded, or the file \
-                            is gone";
+                let what = "the file with the ranks of the queries of a round is gone";
                 return Err(Error::file(study.folder.path(), what));
             };
             let test = ranks.evaluation().ok_or_else(|| {

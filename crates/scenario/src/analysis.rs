@@ -110,7 +110,7 @@ pub struct Evidence {
     /// The strategies that the others are compared with: the mean of all random ones if there are any,
     /// else the first.
     pub baseline: Baseline,
-    /// What was known before the first batch. Older versions did not measure it.
+    /// What was known before the first batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outset: Option<OutsetMeans>,
     /// What to do next. `None` while no round is finished.
@@ -157,9 +157,9 @@ pub struct ArmEvidence {
     pub refused: Refused,
     /// Recall at 1, 5 and 10.
     pub recall: Vec<RecallAt>,
-    /// The mean natural logarithm of the rank, by round. Empty if it was not recorded.
+    /// The mean natural logarithm of the rank, by round.
     pub log_rank: Vec<Recalls>,
-    /// The mean reciprocal rank, by round. Empty if it was not recorded.
+    /// The mean reciprocal rank, by round.
     pub reciprocal_rank: Vec<Recalls>,
     /// Percentage of the pool with a hit, before the batch that follows each round.
     pub hard_negatives: Vec<Option<Estimate>>,
@@ -172,7 +172,7 @@ pub struct ArmEvidence {
     pub difference: Option<Difference>,
     /// Captions saved compared with the baseline, at equal R@1.
     pub saved: Option<Saved>,
-    /// Captions saved at equal mean log rank of image retrieval, if it was recorded.
+    /// Captions saved at equal mean log rank of image retrieval.
     pub saved_by_log_rank: Option<Saved>,
     /// The expected gain of the next batch.
     pub forecast: Option<Forecast>,

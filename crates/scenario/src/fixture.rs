@@ -51,7 +51,7 @@ pub(crate) fn round(
         outset: None,
         epoch: 3,
         weights: format!("{seed}-{number}"),
-        ranks: None,
+        ranks: String::new(),
         made_by: Vec::new(),
         phases: vec![
             phase("training", 20.0 + number as f64),
@@ -159,7 +159,7 @@ impl Fixture {
         let manifest = ExperimentManifest {
             nextpair_scenario: 1,
             version: "0.1.0".to_owned(),
-            unit: Some("x86-64-v4".to_owned()),
+            unit: "x86-64-v4".to_owned(),
             dataset: "scenes <b>& more</b>".to_owned(),
             synthetic: true,
             items: 1000,

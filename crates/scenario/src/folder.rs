@@ -38,13 +38,11 @@ use nextpair_data::{FolderLock, ordinary};
 use crate::{Arm, Error, ExperimentManifest};
 pub(crate) use journal::{Journal, Record};
 
-/// Name of the manifest, and its name in older versions. Models had a file of the same name.
+/// Name of the manifest.
 const MANIFEST: &str = "experiment.json";
-const OLDER_MANIFEST: &str = "run.json";
 
-/// Name of the manifest in a model folder, where older versions had `run.json` too.
+/// Name of the manifest in a model folder.
 const MODEL: &str = "model.json";
-const OF_A_MODEL: &str = "the folder of a model, not of an experiment";
 
 /// Name of the lock of the process that waits for answers.
 const WAITING: &str = ".waiting";
@@ -72,10 +70,9 @@ impl ExperimentFolder {
         self.0.join("experiment.toml")
     }
 
-    /// Returns the path of the manifest. Folders of older versions keep its old name.
+    /// Returns the path of the manifest.
     pub fn manifest(&self) -> PathBuf {
-        let (path, older) = (self.0.join(MANIFEST), self.0.join(OLDER_MANIFEST));
-        if !path.exists() && older.exists() { older } else { path }
+        self.0.join(MANIFEST)
     }
 
     /// Returns the path of the finished rounds.
@@ -181,7 +178,7 @@ impl ExperimentFolder {
 /// Returns the error for a folder without an experiment.
 pub(crate) fn no_experiment(path: &Path) -> Error {
     if path.join(MODEL).exists() {
-        return Error::file(path, OF_A_MODEL);
+        return Error::file(path, "the folder of a model, not of an experiment");
     }
     let why = match path.is_dir() {
         true => format!(": there is no {MANIFEST} in it"),
@@ -195,15 +192,12 @@ pub(crate) fn read_manifest(path: &Path) -> Result<ExperimentManifest, Error> {
     // Check the version first: a newer format may have unknown fields.
     #[derive(serde::Deserialize)]
     struct Version {
-        nextpair_scenario: Option<u32>,
+        nextpair_scenario: u32,
     }
     let text = ordinary::read(path)?;
     let wrong = |e: serde_json::Error| Error::file(path, e.to_string());
     match serde_json::from_slice::<Version>(&text).map_err(wrong)?.nextpair_scenario {
-        Some(VERSION) => serde_json::from_slice(&text).map_err(wrong),
-        Some(other) => {
-            Err(Error::file(path, format!("format {other}; this version reads {VERSION}")))
-        }
-        None => Err(Error::file(path, OF_A_MODEL)),
+        VERSION => serde_json::from_slice(&text).map_err(wrong),
+        other => Err(Error::file(path, format!("format {other}; this version reads {VERSION}"))),
     }
 }

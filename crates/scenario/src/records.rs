@@ -33,18 +33,16 @@ pub struct Round {
     /// Evaluation on dev, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dev: Option<Evaluation>,
-    /// Round 0: what was known before the first batch. Older versions did not measure it.
+    /// Round 0: what was known before the first batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outset: Option<Outset>,
     /// The epoch of the weights, from 1.
     pub epoch: usize,
     /// The fingerprint of the weights.
     pub weights: String,
-    /// The fingerprint of the ranks of all test queries. Older versions did not record them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ranks: Option<String>,
-    /// Origins of the picks, the training and the evaluation. Older versions did not record them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The fingerprint of the ranks of all test queries.
+    pub ranks: String,
+    /// Origins of the picks, the training and the evaluation.
     pub made_by: Vec<Origin>,
     /// Time and memory by phase.
     pub phases: Vec<Phase>,
@@ -85,7 +83,7 @@ pub struct Batch {
     /// Number of picks without a hit, for strategies that use hits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_hit: Option<usize>,
-    /// What looked wrong about the selection. Older versions did not look.
+    /// What looked wrong about the selection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
     /// The fingerprint of the picks.
@@ -135,7 +133,7 @@ pub struct Phase {
     pub memory: Option<u64>,
 }
 
-/// The origin of an experiment: `experiment.json`, or `run.json` in folders of older versions.
+/// The origin of an experiment: `experiment.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentManifest {
@@ -143,9 +141,8 @@ pub struct ExperimentManifest {
     pub nextpair_scenario: u32,
     /// The version of nextpair that created it.
     pub version: String,
-    /// The vector unit it was started on. Older versions did not record it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unit: Option<String>,
+    /// The vector unit it was started on.
+    pub unit: String,
     /// The name of the dataset.
     pub dataset: String,
     /// Whether a program generated the dataset. Output must say so.

@@ -18,7 +18,7 @@ use nextpair_data::Draws;
 use serde::{Deserialize, Serialize};
 
 pub use power::seeds_needed;
-pub use sequential::{Looks, Spending};
+pub use sequential::Looks;
 pub use sign_flip::{FLIPS_FROM, sign_flip};
 pub use simultaneous::{FEWEST, Family};
 pub use student::{normal_tail, student_t_quantile, student_t_tail};

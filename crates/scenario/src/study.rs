@@ -68,12 +68,14 @@ impl Study {
         rounds
     }
 
-    /// Returns the ranks of all test queries that count after a round. `None` if they were not recorded,
-    /// or if the file is gone.
+    /// Returns the ranks of all test queries that count after a round. `None` if
+    /// the file is gone.
     pub fn ranks(&self, round: &Round) -> Result<Option<RoundRanks>, Error> {
         let path = self.folder.ranks(round.seed, round.strategy.as_ref(), round.round);
-        let Some(print) = round.ranks.as_ref().filter(|_| path.exists()) else { return Ok(None) };
-        let ranks = RoundRanks::read(&path, print)?;
+        if !path.exists() {
+            return Ok(None);
+        }
+        let ranks = RoundRanks::read(&path, &round.ranks)?;
         Ok(Some(match &self.subject {
             Some(subject) => subject.of(&ranks),
             None => ranks,

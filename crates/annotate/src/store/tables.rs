@@ -16,7 +16,7 @@ const META: &str = "CREATE TABLE nextpair_meta (name TEXT PRIMARY KEY, value TEX
 const TASKS: &str = "CREATE TABLE nextpair_tasks (round BIGINT NOT NULL, \
                      at BIGINT NOT NULL, item TEXT NOT NULL, task TEXT NOT NULL, \
                      PRIMARY KEY (round, at))";
-/// No column has a default, so that a program of an older version cannot write to these tables.
+/// No column has a default: a row that lacks something is refused.
 const EVENTS: &str = "CREATE TABLE nextpair_events (seq BIGINT PRIMARY KEY, at BIGINT NOT NULL, round BIGINT NOT NULL, \
                       what TEXT NOT NULL, person BIGINT NOT NULL, item TEXT NOT NULL, \
                       key TEXT NOT NULL, body TEXT NOT NULL, seal TEXT NOT NULL)";

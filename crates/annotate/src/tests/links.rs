@@ -8,8 +8,6 @@ use serde_json::json;
 use super::world::{BEGIN, MINUTE, Reply, Shows, World, on_both, on_sqlite};
 use crate::Invitation;
 use crate::Settings;
-use crate::event::{Event, EventKind};
-use crate::state::State;
 
 const DAY: i64 = 24 * 60 * MINUTE;
 
@@ -183,25 +181,4 @@ fn another_site_does_not_replace_a_session() {
         assert_eq!(me(&world, &session(&joined).unwrap()).await.unwrap().0, "ben");
         assert!(me(&world, &ann).await.is_none());
     });
-}
-
-#[test]
-fn what_older_versions_wrote_is_understood() {
-    let mut state = State::default();
-    let written = [
-        r#"{"what":"invited","person":1,"name":"lead","role":"lead"}"#,
-        r#"{"what":"invited","person":2,"name":"ann","role":"annotator"}"#,
-        r#"{"what":"link_renewed","person":1}"#,
-        r#"{"what":"link_renewed","person":1}"#,
-        r#"{"what":"removed","person":2}"#,
-    ];
-    for (seq, body) in (1..).zip(written) {
-        let kind: EventKind = serde_json::from_str(body).unwrap();
-        state.apply(&Event { seq, at: BEGIN, tick: BEGIN, round: 0, by: None, key: None, kind });
-    }
-    let lead = state.person(1).unwrap();
-    assert_eq!([0, 1, 2, 3].map(|link| lead.lets_in(link, BEGIN)), [false, false, true, false]);
-    assert!(lead.stays_in(2, BEGIN + DAY, BEGIN) && !lead.stays_in(1, BEGIN + DAY, BEGIN));
-    assert!(!lead.lets_in(2, BEGIN + 30 * DAY), "old links expire as well");
-    assert!(state.person(2).is_none());
 }

@@ -7,7 +7,6 @@ pub(crate) mod encoded;
 mod faults;
 mod killed;
 mod mixed;
-mod older;
 mod paired;
 pub(crate) mod people;
 mod refusals;

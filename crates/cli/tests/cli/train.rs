@@ -315,12 +315,6 @@ fn another_version_or_vector_unit_is_refused_unless_it_is_accepted() {
         assert_eq!(spec["continued_by"][0]["unit"], whole["unit"]);
         succeeds(path, &resume, &["before: 5 of 5"]);
     }
-    // As older versions wrote it.
-    begin("unsaid", &|spec| drop(spec.as_object_mut().unwrap().remove("unit")));
-    let says = ["note: unsaid: made before the vector unit was written down", "epoch 5/5"];
-    succeeds(path, "train ds --out unsaid --resume", &says);
-    let run = succeeds(path, "train ds --out unsaid --resume", &[]);
-    assert!(!run.stderr.contains("note: "), "{}", run.stderr);
     refused(path, &format!("train ds {SMALL} --out x --mixed"), "--resume");
 }
 

@@ -15,10 +15,8 @@ use crate::queue::{Answer, Said, act, read_lines};
 use crate::{Error, Side, ordinary};
 pub(super) use rows::New;
 
-/// The file of the answers in an enlarged dataset, and its name in older versions. It also marks
-/// such a dataset.
+/// The file of the answers in an enlarged dataset. It also marks such a dataset.
 const ANSWERS: &str = "answers.jsonl";
-const MARKS: [&str; 2] = [ANSWERS, "enlarged.jsonl"];
 
 /// The folder of brought images in an enlarged dataset.
 const IMAGES: &str = "images";
@@ -69,7 +67,7 @@ impl Dataset {
         images: &NewImages,
     ) -> Result<Dataset, Error> {
         self.check_place(out)?;
-        let draft = Draft::replacing(out, &MARKS)?;
+        let draft = Draft::replacing(out, &[ANSWERS])?;
         let new = New { captions, images: &images.features };
         self.enlarge(draft, &self.added(answers, images)?, answers, &new)?;
         Dataset::open(out)
@@ -142,8 +140,8 @@ impl Dataset {
     /// The answers of people that this dataset was made with, the oldest first. There are none in
     /// an imported dataset.
     pub fn answers(&self) -> Result<Vec<Answer>, Error> {
-        let path = MARKS.map(|name| self.folder.join(name)).into_iter().find(|path| path.exists());
-        path.map_or(Ok(Vec::new()), |path| read_lines(&path))
+        let path = self.folder.join(ANSWERS);
+        if path.exists() { read_lines(&path) } else { Ok(Vec::new()) }
     }
 
     /// The items that people have answered about, with a skip or the other half. Nobody is to be

@@ -67,33 +67,9 @@ pub fn import_scenes(
     Ok(summary(&world))
 }
 
-/// How much of the dataset `out` was made before its import was stopped.
-pub struct BegunScenes {
-    job: String,
-    /// Number of scenes.
-    pub scenes: u64,
-}
-
-impl BegunScenes {
-    /// Looks for an import that was stopped.
-    pub fn of(out: &Path) -> Result<Option<Self>, Error> {
-        let begun = Growing::recorded_in(&Draft::place(out), RECORD)?;
-        Ok(begun.map(|(job, scenes)| BegunScenes { job, scenes }))
-    }
-
-    /// Returns an error that names the first difference if it was begun with other settings.
-    pub fn check(&self, settings: &Settings) -> Result<(), Error> {
-        let job = job_of(settings);
-        let mut parts = self.job.split([',', ';']).zip(job.split([',', ';']));
-        match parts.find(|(was, is)| was != is) {
-            Some((was, is)) => {
-                let what =
-                    format!("begun with{was}, and this is{is}; without --resume it begins anew");
-                Err(Error::Argument { name: "scenes", what })
-            }
-            None => Ok(()),
-        }
-    }
+/// Returns how many scenes of the dataset `out` were made before its import was stopped, and are kept.
+pub fn scenes_kept(out: &Path) -> Result<u64, Error> {
+    Ok(Growing::recorded_in(&Draft::place(out), RECORD)?.map_or(0, |(_, done)| done))
 }
 
 /// Describes the world.

@@ -47,15 +47,6 @@ impl ExportFormat {
         }
     }
 
-    /// The file extension of this format, without a dot.
-    pub fn extension(self) -> &'static str {
-        match self {
-            ExportFormat::Jsonl => "jsonl",
-            ExportFormat::Csv => "csv",
-            ExportFormat::Coco | ExportFormat::LabelStudio => "json",
-        }
-    }
-
     /// The media type of this format.
     pub fn media_type(self) -> &'static str {
         match self {

@@ -59,9 +59,8 @@ pub struct PicksFile {
 }
 
 impl PicksFile {
-    /// Reads picks of this version or an older one, as `nextpair select` or an experiment wrote
-    /// them. In a table, only the column `id` is needed: the order of the rows is the rank then.
-    /// Errors name the line or row.
+    /// Reads picks as `nextpair select` or an experiment wrote them. In a table, only the column `id` is
+    /// needed: the order of the rows is the rank then. Errors name the line or row.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let picks = match PicksFormat::of(path) {
             Some(PicksFormat::Jsonl) => tasks::read_placed(path)?,

@@ -1,13 +1,11 @@
 //! Picks and queues as JSON lines, for programs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
-use serde::Serialize;
-
+use super::Task;
 use super::answers::Place;
-use super::{Task, Why};
 use crate::dataset::{check_name, without_place};
 use crate::lines::{Line, Lines};
 use crate::{AtomicFile, Error};
@@ -23,45 +21,19 @@ pub fn write(path: &Path, tasks: &[Task]) -> Result<(), Error> {
     file.commit()
 }
 
-/// Reads a queue that [`write()`] wrote, in this version or an older one.
+/// Reads a queue that [`write()`] wrote.
 pub fn read(path: &Path) -> Result<Vec<Task>, Error> {
     Ok(read_placed(path)?.into_iter().map(|(_, task)| task).collect())
 }
 
 /// Returns whether two lists are the same picks: the same items with the same scores in the same
-/// order. Versions differ in what else they record.
+/// order. What else is recorded, such as captions of reasons, may differ.
 pub fn same_picks<'a>(
     these: impl IntoIterator<Item = &'a Task>,
     those: impl IntoIterator<Item = &'a Task>,
 ) -> bool {
     let pick = |task: &'a Task| (task.id.as_str(), task.score.to_bits());
     these.into_iter().map(pick).eq(those.into_iter().map(pick))
-}
-
-/// Returns the bytes that older versions wrote for these picks of an experiment, whose fingerprints
-/// their journals hold.
-pub fn older_lines(tasks: &[Task]) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct OlderTask<'a> {
-        rank: usize,
-        id: &'a str,
-        score: f64,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        hits: Option<u32>,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        why: Vec<Why>,
-        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-        facts: &'a BTreeMap<String, f64>,
-    }
-    let mut lines = Vec::new();
-    for Task { rank, id, score, hits, why, facts, .. } in tasks {
-        let why = why.iter().map(|why| Why { anchor: None, anchor_id: None, ..why.clone() });
-        let (rank, score, hits, why) = (*rank, *score, *hits, why.collect());
-        let older = OlderTask { rank, id, score, hits, why, facts };
-        serde_json::to_writer(&mut lines, &older).expect("keys are names, and memory takes all");
-        lines.push(b'\n');
-    }
-    lines
 }
 
 /// Reads tasks with their places in the file.
@@ -141,32 +113,19 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), line);
     }
 
-    /// Lines as version 0.1 wrote them: picks of an experiment, and of `select`.
     #[test]
-    fn files_of_older_versions_are_read() {
+    fn the_same_picks_may_have_other_reasons() {
+        let tasks = [Task { why: vec![Why::default()], ..task("a") }, task("b")];
+        let others = [task("a"), Task { index: Some(7), ..task("b") }];
+        assert!(same_picks(&tasks, &others) && !same_picks(&tasks, &others[..1]));
+        assert!(!same_picks(&tasks, &[task("b"), task("a")]));
+        assert!(!same_picks(&tasks[..1], &[Task { score: 0.3, ..task("a") }]));
+    }
+
+    #[test]
+    fn picks_of_a_selection_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("picks.jsonl");
-        let of_experiment = concat!(
-            r#"{"rank":1,"id":"a","score":0.5,"hits":1,"why":[{"id":"b","caption":"B .","#,
-            r#""similarity":0.75,"threshold":0.25,"surplus":0.5,"own":0.875}],"facts":{"points":2.0}}"#,
-            "\n",
-            r#"{"rank":2,"id":"c","score":0.25}"#,
-            "\n",
-        );
-        std::fs::write(&path, of_experiment).unwrap();
-        let tasks = read(&path).unwrap();
-        assert_eq!(tasks[0].why[0].pair(), Some(("b", "B .")));
-        assert_eq!((tasks[0].index, tasks[0].why[0].anchor), (None, None));
-        assert_eq!(tasks[1], Task { rank: 2, id: "c".into(), score: 0.25, ..Task::default() });
-        assert_eq!(older_lines(&tasks), of_experiment.as_bytes());
-        // The same picks, as this version records them.
-        let mut newer = tasks.clone();
-        newer[0].index = Some(7);
-        newer[0].why[0].anchor = Some(1);
-        newer[0].why[0].anchor_id = Some("b#0".into());
-        assert_eq!(older_lines(&newer), of_experiment.as_bytes());
-        assert!(newer != tasks && same_picks(&newer, &tasks) && !same_picks(&newer, &tasks[..1]));
-
         let of_select = concat!(
             r#"{"rank":1,"index":7,"id":"a","score":0.5,"hits":null,"why":[{"anchor":1,"anchor_id":"b","#,
             r#""similarity":0.75,"threshold":0.25,"surplus":0.5}]}"#,

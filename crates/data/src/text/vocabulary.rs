@@ -56,11 +56,6 @@ impl Vocabulary {
         self.ids.get(word).copied()
     }
 
-    /// The id of `<pad>`.
-    pub fn pad(&self) -> u32 {
-        self.markers[0]
-    }
-
     /// The id of `<start>`.
     pub fn start(&self) -> u32 {
         self.markers[1]
@@ -109,13 +104,6 @@ pub struct Coverage {
     pub unknown_words: Vec<(String, u64)>,
 }
 
-impl Coverage {
-    /// The share of tokens with an id, from 0 to 1; 1 if there are no tokens.
-    pub fn share(&self) -> f64 {
-        if self.tokens == 0 { 1.0 } else { 1.0 - self.unknown as f64 / self.tokens as f64 }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +130,5 @@ mod tests {
         assert_eq!((coverage.tokens, coverage.unknown), (7, 5));
         let words: Vec<_> = coverage.unknown_words.iter().map(|(w, c)| (w.as_str(), *c)).collect();
         assert_eq!(words, [("cat", 2), ("and", 1), ("the", 1), ("zebra", 1)]);
-        assert!((coverage.share() - 2.0 / 7.0).abs() < 1e-12);
-        assert_eq!(vocabulary.coverage(&WordCounts::default()).share(), 1.0);
     }
 }

@@ -30,7 +30,7 @@ fn dataset(folder: &Path, outputs: &[Output]) -> Dataset {
 }
 
 fn output(name: &str, dtype: Dtype, components: Option<usize>) -> Output {
-    Output { name: name.to_owned(), dtype, components, replace: false, resume: false }
+    Output { name: name.to_owned(), dtype, components, replace: false }
 }
 
 #[test]

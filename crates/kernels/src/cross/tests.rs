@@ -119,7 +119,11 @@ fn check(problem: &Problem, tolerance: f64) {
     let (contexts, queries) = (problem.contexts(), problem.queries());
     let (steps, pairs) = (problem.attention.steps, contexts.len() * queries.len());
     let mut by_step = vec![0.0; steps * pairs];
-    problem.matcher().step_scores(contexts, queries, &mut by_step).unwrap();
+    problem.matcher().all_pairs(contexts, queries, |context, item, scores| {
+        for (step, score) in scores.iter().enumerate() {
+            by_step[step * pairs + context * queries.len() + item] = *score as f32;
+        }
+    });
     let scores = problem.scores();
     let memory = problem.plain_memory();
     for pair in 0..pairs {

@@ -21,9 +21,8 @@ pub struct Spec {
     pub nextpair_run: u32,
     /// Version of nextpair that created it.
     pub version: String,
-    /// Vector unit that training began on; older versions did not record it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unit: Option<String>,
+    /// Vector unit that training began on.
+    pub unit: String,
     /// Other versions and vector units that trained it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub continued_by: Vec<Origin>,
@@ -66,7 +65,7 @@ impl Spec {
 
     /// The same, for a model that another device begins than the CPU.
     pub fn made_on(self, device: Device) -> Self {
-        Spec { unit: Some(Origin::of(device).unit), ..self }
+        Spec { unit: Origin::of(device).unit, ..self }
     }
 
     fn of(
@@ -80,7 +79,7 @@ impl Spec {
         Spec {
             nextpair_run: VERSION,
             version,
-            unit: Some(unit),
+            unit,
             continued_by: Vec::new(),
             dataset,
             model,
@@ -96,11 +95,7 @@ impl Spec {
 
     /// The versions and vector units that have trained it so far.
     pub fn makers(&self) -> Makers<'_> {
-        Makers {
-            version: &self.version,
-            unit: self.unit.as_deref(),
-            continued_by: &self.continued_by,
-        }
+        Makers { version: &self.version, unit: &self.unit, continued_by: &self.continued_by }
     }
 
     /// A spec of a model that was trained elsewhere. It takes whatever image features a dataset
@@ -117,14 +112,11 @@ impl Spec {
         // Check the version first: a newer format may have unknown fields.
         #[derive(Deserialize)]
         struct Head {
-            nextpair_run: Option<u32>,
+            nextpair_run: u32,
         }
         let text = ordinary::read(path)?;
         let wrong = |e: serde_json::Error| Error::file(path, e.to_string());
-        let head: Head = serde_json::from_slice(&text).map_err(wrong)?;
-        let Some(version) = head.nextpair_run else {
-            return Err(Error::file(path, "of an experiment, not of a model"));
-        };
+        let Head { nextpair_run: version } = serde_json::from_slice(&text).map_err(wrong)?;
         if version != VERSION {
             let what = format!("format {version}; this version reads {VERSION}");
             return Err(Error::file(path, what));
@@ -133,7 +125,7 @@ impl Spec {
         let what = match spec.files.remove(SPEC) {
             Some(own) if own == fingerprint_of_settings(&text).map_err(wrong)? => None,
             Some(_) => Some("damaged, or changed after the model was made"),
-            None => Some("without a fingerprint of itself: damaged, or of an earlier version"),
+            None => Some("without a fingerprint of itself: damaged"),
         };
         if let Some(what) = what {
             return Err(Error::file(path, what));

@@ -32,7 +32,7 @@ pub(crate) struct Position {
     pub(crate) best: Option<f64>,
     /// Epoch of the weights in `model.safetensors`, from 1.
     pub(crate) best_epoch: usize,
-    /// Fingerprint of those weights; older versions did not record it.
+    /// Fingerprint of those weights, once there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) weights: Option<String>,
     /// Optimiser steps of each weight.

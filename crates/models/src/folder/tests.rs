@@ -12,8 +12,8 @@ use nextpair_kernels::{Device, Tensor};
 
 use super::{ModelFolder, Position, SPEC, Spec, resealed};
 use crate::{
-    Choice, Config, Corpus, Error, Evaluation, Model, Retrieval, Setting, Training, evaluate,
-    evaluate_pairs, evaluate_ranks, tensor_file, train,
+    Choice, Config, Corpus, Error, Evaluation, Model, Setting, Training, evaluate, evaluate_pairs,
+    evaluate_ranks, tensor_file, train,
 };
 
 mod average;
@@ -228,17 +228,6 @@ fn weights_of_an_epoch_that_was_not_acknowledged_are_made_again() {
         "\"continued_by\": [{ \"version\": \"0.0.9\", \"unit\": \"abacus\" }],\n  \"dataset\":";
     world.edit("model.json", |text| text.replacen("\"dataset\":", mixed, 1));
     assert_eq!(best(), None);
-    // A state of an older version has no fingerprint of the weights.
-    copy(&world.path("good"), &world.path("run"));
-    let position = r#"{"epochs":2,"best":null,"best_epoch":2,"steps":STEPS}"#;
-    let bytes = fs::read(world.path("run/state.safetensors")).unwrap();
-    let (_, head) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
-    let now: serde_json::Value =
-        serde_json::from_str(&head.metadata().as_ref().unwrap()["position"]).unwrap();
-    let position = position.replace("STEPS", &now["steps"].to_string());
-    world.edit_tensors("state.safetensors", |_| (), Some(&position));
-    assert_eq!(world.trained().unwrap(), [3, 4]);
-    assert!(fs::read(&weights).unwrap() == expected);
 }
 
 #[test]
@@ -334,13 +323,6 @@ fn folds_are_evaluated_by_themselves_and_averaged() {
         evaluate_pairs(&model, &corpus, &corpus.pairs(&items, Choice::First, 0), &()).unwrap();
     assert_eq!((found.images, found.captions), (24, 24));
     assert!(evaluate_pairs(&model, &corpus, &[], &()).is_err());
-}
-
-#[test]
-fn older_records_are_read() {
-    let older = r#"{"r1":1.0,"r5":2.0,"r10":3.0,"median_rank":8.0,"mean_rank":30.0}"#;
-    let read: Retrieval = serde_json::from_str(older).unwrap();
-    assert_eq!((read.mean_rank, read.mean_reciprocal_rank, read.mean_log_rank), (30.0, 0.0, 0.0));
 }
 
 #[test]

@@ -83,11 +83,7 @@ impl Sections {
 /// Describes the versions and vector units that made an experiment. The page mentions it if there
 /// are several, because their last digits may differ.
 fn makers(study: &Study) -> String {
-    let began = match &study.manifest.unit {
-        Some(unit) => format!("nextpair {} on {unit}", study.manifest.version),
-        None => format!("nextpair {}", study.manifest.version),
-    };
-    let mut names = vec![began];
+    let mut names = vec![format!("nextpair {} on {}", study.manifest.version, study.manifest.unit)];
     for origin in study.rounds.iter().flat_map(|round| &round.made_by) {
         let name = origin.to_string();
         if !names.contains(&name) {

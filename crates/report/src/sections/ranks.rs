@@ -24,10 +24,7 @@ impl Sections {
     }
 
     pub(super) fn worth(&mut self, evidence: &Evidence) {
-        let known = |arm: &nextpair_scenario::ArmEvidence| {
-            arm.difference.as_ref().is_some_and(|difference| difference.by_log_rank.is_some())
-        };
-        if !evidence.arms.iter().any(known) {
+        if evidence.arms.iter().all(|arm| arm.difference.is_none()) {
             return;
         }
         let html = format!(

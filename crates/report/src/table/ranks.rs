@@ -105,17 +105,16 @@ pub(crate) fn worth(evidence: &Evidence) -> String {
             }
             continue;
         };
-        let Some(scrutiny) = &difference.by_log_rank else { continue };
         let last = difference.log_rank.last().map(|recalls| recalls.image);
         let r1 = difference.rounds.last().map(|recalls| super::compared::interval(&recalls.both));
         let mut cells = vec![
             difference.worth.as_ref().map_or("cannot be told".to_owned(), in_captions),
             last.as_ref().map_or_else(dash, signed_fine),
-            scrutiny.new_images.as_ref().map_or_else(dash, signed_fine),
+            difference.by_log_rank.new_images.as_ref().map_or_else(dash, signed_fine),
             r1.unwrap_or_else(dash),
             difference.seeds.to_string(),
         ];
-        cells.extend(needed_and_flips(scrutiny));
+        cells.extend(needed_and_flips(&difference.by_log_rank));
         cells.push(last.as_ref().map_or("–", by_log_rank).to_owned());
         table.row(&evidence.compared_name(arm), &cells);
     }

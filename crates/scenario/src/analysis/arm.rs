@@ -58,11 +58,6 @@ impl ArmEvidence {
             let at = |at| of_round(at).map(|round| value(&Score::of(round))).collect::<Vec<_>>();
             (0..=lanes.rounds).map_while(|round| Recalls::of(&at(round))).collect()
         };
-        let known = shown.iter().copied().flatten().all(|round| Score::of(round).knows_ranks());
-        let of_ranks = |value: &dyn Fn(&Score) -> (f64, f64)| match known {
-            true => by_round(value),
-            false => Vec::new(),
-        };
         let at_depth = |k: usize| RecallAt {
             k,
             rounds: by_round(&|score| score.recall(k)),
@@ -91,8 +86,8 @@ impl ArmEvidence {
             bought: (0..=lanes.rounds).map_while(bought).map(|bought| bought.mean).collect(),
             refused,
             recall: DEPTHS.map(at_depth).into(),
-            log_rank: of_ranks(&|score| (score.text.mean_log_rank, score.image.mean_log_rank)),
-            reciprocal_rank: of_ranks(&|score| {
+            log_rank: by_round(&|score| (score.text.mean_log_rank, score.image.mean_log_rank)),
+            reciprocal_rank: by_round(&|score| {
                 (score.text.mean_reciprocal_rank, score.image.mean_reciprocal_rank)
             }),
             hard_negatives: (1..=lanes.rounds).map(|at| estimates(&share, at)).collect(),

@@ -78,11 +78,7 @@ impl Score {
             r10: of(&|score| side(score).r10),
             median_rank: of(&|score| side(score).median_rank),
             mean_rank: of(&|score| side(score).mean_rank),
-            // Unknown for all if it is unknown for one.
-            mean_reciprocal_rank: match scores.iter().all(Score::knows_ranks) {
-                true => of(&|score| side(score).mean_reciprocal_rank),
-                false => 0.0,
-            },
+            mean_reciprocal_rank: of(&|score| side(score).mean_reciprocal_rank),
             mean_log_rank: of(&|score| side(score).mean_log_rank),
         };
         Score {
@@ -106,11 +102,6 @@ impl Score {
     pub(super) fn r1(&self) -> f64 {
         self.text.r1 + self.image.r1
     }
-
-    /// Returns whether the means of ranks were recorded.
-    pub(super) fn knows_ranks(&self) -> bool {
-        self.text.mean_reciprocal_rank > 0.0 && self.image.mean_reciprocal_rank > 0.0
-    }
 }
 
 /// One seed of a strategy and of its baseline, both finished.
@@ -120,7 +111,7 @@ pub(crate) struct Compared {
     pub(crate) own: Vec<Score>,
     pub(crate) baseline: Vec<Score>,
     /// Paired items and mean log rank of image retrieval of all random strategies: those that make a
-    /// caption's worth. Empty if it was not recorded.
+    /// caption's worth.
     pub(crate) random: Vec<(f64, f64)>,
 }
 
@@ -155,9 +146,6 @@ fn random_points<'a>(lanes: impl Iterator<Item = &'a Vec<Score>>) -> Vec<(f64, f
     let mut points = Vec::new();
     for (at, lane) in lanes.enumerate() {
         for score in lane.iter().skip(usize::from(at > 0)) {
-            if !score.knows_ranks() {
-                return Vec::new();
-            }
             points.push((score.paired, score.image.mean_log_rank));
         }
     }

@@ -29,13 +29,11 @@ pub struct Difference {
     pub r5_sum: Estimate,
     /// Difference of the R@10-sum.
     pub r10_sum: Estimate,
-    /// Differences of the mean natural logarithm of the rank, by round; below 0 is better. Empty if it was
-    /// not recorded.
+    /// Differences of the mean natural logarithm of the rank, by round; below 0 is better.
     pub log_rank: Vec<Recalls>,
     /// More about the difference of the mean log rank of image retrieval after the last round.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub by_log_rank: Option<Scrutiny>,
-    /// Differences of the mean reciprocal rank, by round. Empty if it was not recorded.
+    pub by_log_rank: Scrutiny,
+    /// Differences of the mean reciprocal rank, by round.
     pub reciprocal_rank: Vec<Recalls>,
     /// Random captions that a chosen one replaces, by the mean log rank of image retrieval.
     pub worth: Option<Worth>,
@@ -48,8 +46,8 @@ pub struct Difference {
 /// What else is known about a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scrutiny {
-    /// The difference, with an interval that holds for new test images too. `None` if the ranks of the
-    /// queries were not recorded, or if every seed has test images of its own.
+    /// The difference, with an interval that holds for new test images too. `None` if
+    /// files with the ranks of the queries are gone, or if every seed has test images of its own.
     pub new_images: Option<Estimate>,
     /// The p-value of the sign-flip test, adjusted for all strategies, if there are enough seeds.
     pub sign_flip: Option<f64>,
@@ -116,18 +114,12 @@ impl Group<'_> {
         let by_sum =
             self.scrutiny(&|seed| sum(&seed.own, 1) - sum(&seed.baseline, 1), |parts| &parts.sum);
         let recalls = self.by_round(&|score| score.recall(1));
-        let knows = |seed: &Compared| seed.own.iter().chain(&seed.baseline).all(Score::knows_ranks);
-        let known = self.arms.iter().all(|seeds| seeds.iter().all(knows));
-        let of_ranks = |value: &dyn Fn(&Score) -> (f64, f64)| match known {
-            true => self.by_round(value),
-            false => vec![Vec::new(); self.arms.len()],
-        };
-        let log_rank = of_ranks(&|score| (score.text.mean_log_rank, score.image.mean_log_rank));
-        let reciprocal_rank =
-            of_ranks(&|score| (score.text.mean_reciprocal_rank, score.image.mean_reciprocal_rank));
-        let by_log_rank =
-            known.then(|| self.scrutiny(&last_log_rank, |parts| &parts.last_log_rank));
-        let worths = if known { self.worths() } else { vec![None; self.arms.len()] };
+        let log_rank =
+            self.by_round(&|score| (score.text.mean_log_rank, score.image.mean_log_rank));
+        let reciprocal_rank = self
+            .by_round(&|score| (score.text.mean_reciprocal_rank, score.image.mean_reciprocal_rank));
+        let by_log_rank = self.scrutiny(&last_log_rank, |parts| &parts.last_log_rank);
+        let worths = self.worths();
         let of_arm = |at: usize| Difference {
             seeds: self.arms[at].len(),
             null_control: self.null_control,
@@ -138,7 +130,7 @@ impl Group<'_> {
             r5_sum: sums[1][at],
             r10_sum: sums[2][at],
             log_rank: log_rank[at].clone(),
-            by_log_rank: by_log_rank.as_ref().map(|all| all[at]),
+            by_log_rank: by_log_rank[at],
             reciprocal_rank: reciprocal_rank[at].clone(),
             worth: worths[at],
             own: reached(self.arms[at], |seed| &seed.own),
@@ -230,14 +222,11 @@ fn reached(seeds: &[Compared], lane: fn(&Compared) -> &Vec<Score>) -> Reached {
 }
 
 impl Saved {
-    /// Returns captions saved at equal R@1, and at equal mean log rank of image retrieval if it is known.
+    /// Returns captions saved at equal R@1, and at equal mean log rank of image retrieval.
     pub(super) fn both(seeds: &[Compared]) -> (Option<Saved>, Option<Saved>) {
         if seeds.is_empty() {
             return (None, None);
         }
-        let known = seeds.iter().flat_map(|seed| seed.own.iter().chain(&seed.baseline));
-        let known = known.clone().all(Score::knows_ranks);
-        let by_rank = known.then(|| Saved::by_log_rank(seeds));
-        (Some(Saved::by_r1(seeds)), by_rank)
+        (Some(Saved::by_r1(seeds)), Some(Saved::by_log_rank(seeds)))
     }
 }

@@ -111,7 +111,7 @@ impl Evidence {
         text
     }
 
-    /// Formats mean log ranks and mean reciprocal ranks after the last round, if they are known.
+    /// Formats mean log ranks and mean reciprocal ranks after the last round, if any strategy is there.
     fn rank_table(&self) -> String {
         let known = |arm: &&ArmEvidence| !arm.log_rank.is_empty();
         let arms: Vec<&ArmEvidence> = self.arms.iter().filter(known).collect();

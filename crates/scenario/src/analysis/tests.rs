@@ -60,21 +60,6 @@ fn random_arms_are_one_baseline_and_each_others_control() {
 }
 
 #[test]
-fn older_experiments_without_ranks_are_analysed() {
-    let mut study = Fixture::default().study();
-    for test in study.rounds.iter_mut().flat_map(|round| &mut round.test) {
-        test.text.mean_reciprocal_rank = 0.0;
-        test.image.mean_reciprocal_rank = 0.0;
-    }
-    let analysis = Analysis::of(&[study], false, None).unwrap();
-    let arm = &analysis.runs[0].arms[1];
-    assert!(arm.log_rank.is_empty() && arm.saved_by_log_rank.is_none());
-    let difference = arm.difference.as_ref().unwrap();
-    assert!(difference.log_rank.is_empty() && difference.by_log_rank.is_none());
-    assert!(!analysis.runs[0].table().contains("log rank"));
-}
-
-#[test]
 fn chosen_captions_have_a_worth() {
     let mut study = Fixture::default().two_arms().seeds(&[0, 1, 2, 3, 4]).study();
     for round in &mut study.rounds {

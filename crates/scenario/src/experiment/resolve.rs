@@ -65,13 +65,11 @@ impl Experiment {
             training,
         };
         experiment.check()?;
-        experiment.check_price_of_a_text()?;
         Ok(experiment)
     }
 
     /// Checks that a text buys one pair. The price of a text is one image, so it must not gain a
-    /// pair for every caption of that image. Such experiments of older versions can still be read
-    /// and reported.
+    /// pair for every caption of that image.
     fn check_price_of_a_text(&self) -> Result<(), Error> {
         let simulated = self.annotator != Annotator::Human;
         if simulated && self.pool == Side::Text && self.training.captions == Choice::All {
@@ -95,6 +93,7 @@ impl Experiment {
         if self.seeds.is_empty() {
             return Err(Error::setting("seeds", "there is none"));
         }
+        self.check_price_of_a_text()?;
         let twice = |at: &usize| self.seeds[..*at].contains(&self.seeds[*at]);
         if let Some(at) = (0..self.seeds.len()).find(twice) {
             return Err(Error::setting("seeds", format!("{} is there twice", self.seeds[at])));

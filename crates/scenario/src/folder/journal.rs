@@ -159,7 +159,7 @@ mod tests {
             outset: None,
             epoch: 1,
             weights: "w".to_owned(),
-            ranks: None,
+            ranks: String::new(),
             made_by: vec![Origin::of(nextpair_models::Device::Cpu)],
             phases: Vec::new(),
         }

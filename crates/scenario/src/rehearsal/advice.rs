@@ -96,7 +96,7 @@ impl StrategyAdvice {
             worth: difference.worth,
             log_rank: difference.log_rank.last()?.image,
             r1: difference.rounds.last()?.both,
-            seeds_needed: difference.by_log_rank.and_then(|by_rank| by_rank.seeds_needed),
+            seeds_needed: difference.by_log_rank.seeds_needed,
             null_control: difference.null_control,
         })
     }

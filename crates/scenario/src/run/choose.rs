@@ -43,13 +43,12 @@ struct Facts {
     duplicates: Option<usize>,
     hard_negatives: Option<u64>,
     without_hit: Option<usize>,
-    /// What guards found. Older versions did not look.
+    /// What guards found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Warning>,
     phase: Option<Phase>,
-    /// The origin of the picks. Older versions did not record it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    made_by: Option<Origin>,
+    /// The origin of the picks.
+    made_by: Origin,
 }
 
 /// Inputs of a strategy.
@@ -71,7 +70,7 @@ impl Scenario {
         choice: &Choice<'_>,
         clock: &mut Clock,
         observer: &dyn Observer,
-    ) -> Result<(Vec<Task>, Batch, Option<Origin>), Error> {
+    ) -> Result<(Vec<Task>, Batch, Origin), Error> {
         let path = self.folder.picks(place.seed, strategy, place.round);
         let beside = path.with_extension("json");
         let was_lost = !path.exists();
@@ -80,22 +79,17 @@ impl Scenario {
         }
         let bytes = ordinary::read(&path)?;
         let tasks = queue::read(&path)?;
-        // What is picked again for a round that an older version finished has more fields.
-        let is = |print: &str| {
-            [&bytes, &queue::older_lines(&tasks)].into_iter().any(|form| fingerprint(form) == print)
-        };
+        let picks = fingerprint(&bytes);
         if let Some(Round { batch: Some(batch), made_by, .. }) = self.finished(place)
-            && !is(&batch.picks)
+            && batch.picks != picks
         {
             if was_lost {
                 // It must not pass for what was lost.
                 [&path, &beside].into_iter().for_each(|file| drop(fs::remove_file(file)));
-                // Older versions did not record who made what.
-                let by = Some(makers(&made_by)).filter(|makers| !makers.is_empty());
                 let what = format!(
                     "was lost, and what is picked now is not what {place} was finished with; put it back, or go on \
-                     with the very program and machine that made it{}",
-                    by.map(|by| format!(": {by}")).unwrap_or_default()
+                     with the very program and machine that made it: {}",
+                    makers(&made_by)
                 );
                 return Err(Error::file(&path, what));
             }
@@ -121,7 +115,7 @@ impl Scenario {
             hard_negatives: facts.hard_negatives,
             without_hit: facts.without_hit,
             warnings: facts.warnings,
-            picks: fingerprint(&bytes),
+            picks,
             answers: None,
             captions: None,
             images: None,
@@ -184,7 +178,7 @@ impl Scenario {
             without_hit: picks.without_hit(),
             warnings: warnings(&findings, corpus, &items, pairs),
             phase: clock.last().cloned(),
-            made_by: Some(Origin::of(place.device)),
+            made_by: Origin::of(place.device),
         };
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;

@@ -60,7 +60,7 @@ impl Scenario {
         let manifest = ExperimentManifest {
             nextpair_scenario: VERSION,
             version,
-            unit: Some(unit),
+            unit,
             dataset: dataset.manifest().name.clone(),
             synthetic: dataset.manifest().synthetic,
             items: 0,
@@ -195,7 +195,7 @@ impl Scenario {
         let here = Origin::of(self.options.device);
         let makers = Makers {
             version: &self.manifest.version,
-            unit: self.manifest.unit.as_deref(),
+            unit: &self.manifest.unit,
             continued_by: &self.continued_by,
         };
         if let Admission::New(note) =

@@ -12,12 +12,7 @@ use crate::{Error, Experiment};
 const SAMPLED: usize = 64;
 
 pub(super) fn settings_fingerprint(experiment: &Experiment) -> Result<String, Error> {
-    let mut fixed = experiment.fixed()?;
-    if let Some(toml::Value::Table(model)) = fixed.get_mut("model") {
-        // As earlier versions stored it, so that their experiments can be continued.
-        model.insert("architecture".to_owned(), experiment.model.family().into());
-    }
-    Ok(fingerprint(fixed.to_string().as_bytes()))
+    Ok(fingerprint(experiment.fixed()?.to_string().as_bytes()))
 }
 
 pub(super) fn items_fingerprint(dataset: &Dataset) -> Result<String, Error> {

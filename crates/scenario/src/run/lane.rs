@@ -17,7 +17,7 @@ use crate::plan::text_of;
 use crate::{Annotator, Arm, Batch, Error};
 
 /// Tasks and their items, the batch, and the origin of the picks.
-pub(super) type Picks = ((Vec<Task>, Vec<usize>), Batch, Option<Origin>);
+pub(super) type Picks = ((Vec<Task>, Vec<usize>), Batch, Origin);
 
 /// The state of a lane after some rounds.
 pub(super) struct Known {
@@ -113,7 +113,8 @@ impl Scenario {
             }
             if self.finished(place).is_none() {
                 let corpus = known.corpus.as_ref().unwrap_or(own);
-                let before = self.before(place, corpus, &known, Some(batch), picked_by, clock);
+                let before =
+                    self.before(place, corpus, &known, Some(batch), Some(picked_by), clock);
                 self.learn(place, before, observer)?;
             }
         }
@@ -196,10 +197,8 @@ impl Scenario {
     /// Returns the items of tasks.
     fn items_of(&self, tasks: &[Task], seed: u64, path: &Path) -> Result<Vec<usize>, Error> {
         let (items, own) = (self.corpus.dataset().items(), self.plan.items(seed));
-        // Older versions also asked about items that are now left out.
-        let askable = own.iter().chain(self.plan.left_out());
         let by_id: HashMap<String, usize> =
-            askable.map(|&item| (items.get(item).id, item)).collect();
+            own.iter().map(|&item| (items.get(item).id, item)).collect();
         let item = |(at, task): (usize, &Task)| {
             let unknown = || Error::line(path, at + 1, format!("no item {} to pair", task.id));
             by_id.get(&task.id).copied().ok_or_else(unknown)

@@ -119,7 +119,7 @@ impl Scenario {
             outset,
             epoch,
             weights: run.weights_fingerprint()?,
-            ranks: Some(ranks),
+            ranks,
             made_by: made_by(run, picked_by, place.device),
             phases: clock.finish(),
         };
@@ -243,8 +243,8 @@ impl Scenario {
 /// Returns the origins of the picks, the training and the evaluation of a round.
 fn made_by(run: &ModelFolder, picked_by: Option<Origin>, device: Device) -> Vec<Origin> {
     let spec = run.spec();
-    let begun = spec.unit.clone().map(|unit| Origin { version: spec.version.clone(), unit });
-    let trained = begun.into_iter().chain(spec.continued_by.iter().cloned());
+    let begun = Origin { version: spec.version.clone(), unit: spec.unit.clone() };
+    let trained = [begun].into_iter().chain(spec.continued_by.iter().cloned());
     let mut all: Vec<Origin> = Vec::new();
     for origin in picked_by.into_iter().chain(trained).chain([Origin::of(device)]) {
         if !all.contains(&origin) {
@@ -268,7 +268,7 @@ fn other_weights(round: &Round, device: Device, folder: &Path) -> Error {
          them again",
         folder.display()
     );
-    if !round.made_by.is_empty() && round.made_by != [Origin::of(device)] {
+    if round.made_by != [Origin::of(device)] {
         // Training again here would give other weights.
         what += &format!(" with what made them: {}", makers(&round.made_by));
     }

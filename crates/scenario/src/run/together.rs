@@ -71,7 +71,7 @@ impl Scenario {
                 let (picked, mut batch, picked_by) =
                     self.pick(place, strategy, known, clock, observer)?;
                 self.pair(place.seed, &picked.1, known, &mut batch);
-                (lane.batch, lane.picked_by) = (Some(batch), picked_by);
+                (lane.batch, lane.picked_by) = (Some(batch), Some(picked_by));
                 lane.clock.pause();
                 Ok(())
             })?;

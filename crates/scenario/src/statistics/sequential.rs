@@ -17,55 +17,30 @@
 //! let interval = family.estimate(&differences[0]).unwrap().interval();
 //! ```
 
-use serde::{Deserialize, Serialize};
-
 use super::{CONFIDENCE, normal_tail};
 
 /// The 97.5 % point of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 
-/// How the error is divided between looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Spending {
-    /// Almost nothing early, most at the end, like O'Brien and Fleming's boundaries. The last look is
-    /// nearly as sharp as if nobody had looked before.
-    #[default]
-    OBrienFleming,
-    /// About evenly by seeds, like Pocock's boundaries: large differences stop early, and the last look is
-    /// blunter.
-    Pocock,
-}
-
-/// Looks planned beforehand, by their numbers of seeds.
+/// Looks planned beforehand, by their numbers of seeds. Almost nothing of the error is spent early, most at
+/// the end, like O'Brien and Fleming's boundaries: the last look is nearly as sharp as if nobody had looked
+/// before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looks {
     seeds: Vec<usize>,
-    spending: Spending,
 }
 
 impl Looks {
-    /// Plans looks after so many seeds each, with the spending of O'Brien and Fleming. `None` unless the
-    /// numbers rise from at least 1.
+    /// Plans looks after so many seeds each. `None` unless the numbers rise from at least 1.
     pub fn new(seeds: &[usize]) -> Option<Self> {
         let rises = seeds.windows(2).all(|two| two[0] < two[1]);
         let fine = rises && seeds.first().is_some_and(|&first| first > 0);
-        fine.then(|| Looks { seeds: seeds.to_vec(), spending: Spending::default() })
-    }
-
-    /// Divides the error in another way.
-    pub fn spending(self, spending: Spending) -> Self {
-        Looks { spending, ..self }
+        fine.then(|| Looks { seeds: seeds.to_vec() })
     }
 
     /// Returns the numbers of seeds.
     pub fn seeds(&self) -> &[usize] {
         &self.seeds
-    }
-
-    /// Returns the number of the look, from 0, at which exactly so many seeds are known.
-    pub fn at(&self, seeds: usize) -> Option<usize> {
-        self.seeds.iter().position(|&planned| planned == seeds)
     }
 
     /// Returns the error of the simultaneous intervals at a look, from 0. The errors of all looks add up
@@ -83,10 +58,7 @@ impl Looks {
             return error;
         }
         let share = self.seeds[look] as f64 / self.seeds[last] as f64;
-        match self.spending {
-            Spending::OBrienFleming => 2.0 * normal_tail(NORMAL / share.sqrt()),
-            Spending::Pocock => error * (1.0 + (std::f64::consts::E - 1.0) * share).ln(),
-        }
+        2.0 * normal_tail(NORMAL / share.sqrt())
     }
 }
 
@@ -96,21 +68,17 @@ mod tests {
 
     #[test]
     fn looks_spend_all_and_no_more() {
-        for spending in [Spending::OBrienFleming, Spending::Pocock] {
-            let looks = Looks::new(&[4, 6, 8, 12, 16, 24]).unwrap().spending(spending);
-            let errors: Vec<f64> = (0..6).map(|look| looks.error(look)).collect();
-            assert!((errors.iter().sum::<f64>() - 0.05).abs() < 1e-12, "{errors:?}");
-            assert!(errors.iter().all(|&error| error > 0.0), "{errors:?}");
-            assert_eq!(looks.error(6), 0.0);
-            let early = if spending == Spending::Pocock { 0.01..0.02 } else { 0.0..0.0001 };
-            assert!(early.contains(&errors[0]), "{errors:?}");
-        }
+        let looks = Looks::new(&[4, 6, 8, 12, 16, 24]).unwrap();
+        let errors: Vec<f64> = (0..6).map(|look| looks.error(look)).collect();
+        assert!((errors.iter().sum::<f64>() - 0.05).abs() < 1e-12, "{errors:?}");
+        assert!(errors.iter().all(|&error| error > 0.0), "{errors:?}");
+        assert_eq!(looks.error(6), 0.0);
+        assert!((0.0..0.0001).contains(&errors[0]), "{errors:?}");
         let one = Looks::new(&[8]).unwrap();
         assert!((one.error(0) - 0.05).abs() < 1e-12);
         // O'Brien and Fleming at half of the seeds: 2 (1 - Phi(1.96 / sqrt(0.5))) = 0.0056.
         let halves = Looks::new(&[10, 20]).unwrap();
         assert!((halves.error(0) - 0.005_575).abs() < 1e-5, "{}", halves.error(0));
-        assert_eq!((halves.at(20), halves.at(15)), (Some(1), None));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use nextpair_data::Draws;
 
-use super::{Family, Looks, Spending, Verdict, mean, sign_flip};
+use super::{Family, Looks, Verdict, mean, sign_flip};
 
 /// The noise of one measurement.
 #[derive(Clone, Copy, Debug)]
@@ -162,8 +162,8 @@ fn intervals_hold_and_null_controls_are_quiet_in_a_thousand_worlds() {
 fn peek(simulations: u64, print: bool) {
     let seeds = [4, 6, 8, 12, 16, 24];
     for noise in [Noise::Normal, Noise::HeavyTails] {
-        for spending in [None, Some(Spending::OBrienFleming), Some(Spending::Pocock)] {
-            let looks = Looks::new(&seeds).unwrap().spending(spending.unwrap_or_default());
+        for planned in [false, true] {
+            let looks = Looks::new(&seeds).unwrap();
             let world = World { strategies: 0, random: 4, seeds: 24, noise, uneven: 0.0 };
             let mut alarms = 0;
             for simulation in 0..simulations {
@@ -171,7 +171,7 @@ fn peek(simulations: u64, print: bool) {
                 let called = |(look, &count): (usize, &usize)| {
                     let lists: Vec<Vec<f64>> =
                         nulls.iter().map(|list| list[..count].to_vec()).collect();
-                    let error = if spending.is_some() { looks.error(look) } else { 0.05 };
+                    let error = if planned { looks.error(look) } else { 0.05 };
                     let family = Family::of(&lists, world.random - 1).at(error);
                     let found = |list: &Vec<f64>| family.estimate(list).unwrap().verdict();
                     lists.iter().any(|list| found(list) != Verdict::Unclear)
@@ -180,15 +180,15 @@ fn peek(simulations: u64, print: bool) {
             }
             let rate = alarms as f64 / simulations as f64;
             if print {
-                let how = spending.map_or("no spending".to_owned(), |how| format!("{how:?}"));
+                let how = if planned { "planned" } else { "at 5 % each" };
                 println!(
                     "{noise:?}, looks after {seeds:?} seeds, {how}: {:.1} % alarms",
                     100.0 * rate
                 );
             }
-            match spending {
-                None => assert!(rate > 0.08 || matches!(noise, Noise::HeavyTails), "{rate}"),
-                Some(_) => assert!(rate <= 0.065, "{noise:?} {spending:?}: {rate}"),
+            match planned {
+                false => assert!(rate > 0.08 || matches!(noise, Noise::HeavyTails), "{rate}"),
+                true => assert!(rate <= 0.065, "{noise:?}: {rate}"),
             }
         }
     }

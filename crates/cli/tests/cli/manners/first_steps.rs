@@ -5,7 +5,6 @@ use std::fs;
 use serde_json::Value;
 
 use super::lab;
-use crate::scenario::Lab;
 
 /// The commands of the book's page on training.
 fn book() -> Vec<String> {
@@ -113,16 +112,4 @@ fn models_have_the_same_names_in_flags_and_files() {
         assert_eq!(model("flag"), model("file"));
         assert_eq!(model("flag")["architecture"], written);
     }
-    old_folders_are_read(&lab);
-}
-
-/// Earlier versions stored the family of the architecture.
-fn old_folders_are_read(lab: &Lab) {
-    lab.succeeds("run e.toml --rounds 1 --out x");
-    let path = lab.path("x/experiment.toml");
-    let text = fs::read_to_string(&path).unwrap();
-    assert!(text.contains("architecture = \"vse++\""), "{text}");
-    fs::write(&path, text.replace("architecture = \"vse++\"", "architecture = \"vse\"")).unwrap();
-    let run = lab.succeeds("run x --resume --rounds 2");
-    assert!(run.stderr.contains("of them done before"), "{}", run.stderr);
 }

@@ -88,7 +88,7 @@ fn enlarged(mut study: Study, draws: &mut Draws) -> Study {
         for round in &first {
             let rounds = if round.round == 0 { 0..=0 } else { 1..=ROUNDS };
             for number in rounds {
-                let mut made = Round { seed, round: number, ranks: None, ..round.clone() };
+                let mut made = Round { seed, round: number, ..round.clone() };
                 made.paired = start + 100 * number;
                 for test in &mut made.test {
                     test.text.r1 = 20.0 + 2.0 * number as f64 + draws.normal();

@@ -64,29 +64,6 @@ fn another_version_or_vector_unit_is_refused_unless_it_is_accepted() {
 }
 
 #[test]
-fn a_run_that_does_not_say_its_unit_goes_on_with_a_note() {
-    // As older versions wrote it: no vector unit, and no version in the rounds.
-    let lab = begun(|head| drop(head.as_object_mut().unwrap().remove("unit")));
-    let mut rounds = String::new();
-    let mut seal = String::new();
-    for mut round in lab.rounds("run") {
-        round.as_object_mut().unwrap().remove("made_by");
-        seal = nextpair::data::fingerprint(format!("{seal}{round}").as_bytes());
-        rounds += &format!("{{\"round\":{round},\"seal\":\"{seal}\"}}\n");
-    }
-    lab.write("run/rounds.jsonl", &rounds);
-    let noted = lab.succeeds(&resume(2));
-    let says = "note: run: made before the vector unit was written down";
-    assert!(noted.stderr.contains(says), "{}", noted.stderr);
-    let again = lab.succeeds(&resume(3));
-    assert!(!again.stderr.contains("note: "), "{}", again.stderr);
-    assert_eq!(let_in(&lab).len(), 1, "from then on it says who");
-    edit_manifest(&lab, |head| head["version"] = "0.0.9".into());
-    lab.succeeds(&resume(4));
-    lab.succeeds("report run");
-}
-
-#[test]
 fn weights_of_every_finished_round_are_looked_at() {
     let lab = Lab::new(80);
     lab.succeeds("run e.toml --rounds 1 --out run");

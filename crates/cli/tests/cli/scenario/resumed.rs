@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use nextpair::data::fingerprint;
+
 use super::Lab;
 
 #[test]
@@ -83,15 +85,29 @@ fn features_that_are_added_later_are_not_taken() {
     assert!(lab.read("run/seed-0/random/round-2/model.json").contains("\"regions\""));
 }
 
+/// Writes the journal of an experiment with the seals of its lines.
+fn write_sealed(lab: &Lab, run: &str, journal: &str) {
+    let (mut sealed, mut seal) = (String::new(), String::new());
+    for line in journal.lines() {
+        let round = line.strip_prefix("{\"round\":").unwrap().rsplit_once(",\"seal\":").unwrap().0;
+        seal = fingerprint(format!("{seal}{round}").as_bytes());
+        sealed += &format!("{{\"round\":{round},\"seal\":\"{seal}\"}}\n");
+    }
+    lab.write(&format!("{run}/rounds.jsonl"), &sealed);
+}
+
 #[test]
-fn folders_of_older_versions_still_open() {
-    let lab = Lab::new(80);
-    lab.succeeds("run e.toml --out whole");
-    lab.succeeds("run e.toml --rounds 1 --out run");
-    fs::rename(lab.path("run/experiment.json"), lab.path("run/run.json")).unwrap();
-    lab.refused("run e.toml --out run", "run: there is an experiment already; --resume continues");
-    lab.succeeds("run e.toml --out run --resume");
-    lab.assert_same("run", &lab.results("whole"));
-    assert!(!lab.path("run/experiment.json").exists(), "an old folder keeps its names");
-    lab.succeeds("report run");
+fn what_another_program_picks_does_not_pass_for_what_was_lost() {
+    let lab = Lab::new(60);
+    lab.succeeds("run e.toml --out run");
+    let lost = "run/seed-0/hard-negative/picks-1.jsonl";
+    let picks = fingerprint(lab.read(lost).as_bytes());
+    let other = lab.read("run/rounds.jsonl").replace(&picks, "0123456789abcdef");
+    write_sealed(&lab, "run", &other);
+    fs::remove_file(lab.path(lost)).unwrap();
+    let says = "picks-1.jsonl: was lost, and what is picked now is not what seed 0, hard-negative, round 1";
+    for _ in 0..2 {
+        lab.refused("run run --resume", says);
+        assert!(!lab.path(lost).exists());
+    }
 }

@@ -39,7 +39,6 @@ fn answered(tasks: &[Task], answers: &[Answer]) -> Answered {
 fn forms_are_known_by_name() {
     for form in ExportFormat::ALL {
         assert_eq!(form.to_string().parse::<ExportFormat>().unwrap(), form);
-        assert!(form.file_name().ends_with(&format!(".{}", form.extension())));
     }
     let what = "xml".parse::<ExportFormat>().unwrap_err().to_string();
     assert_eq!(what, "form: \"xml\" is none of jsonl, csv, coco, label-studio");

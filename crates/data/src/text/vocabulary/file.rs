@@ -152,7 +152,7 @@ mod tests {
         let vocabulary = read(SHUFFLED).unwrap();
         assert_eq!(vocabulary.words(), ["dög", "<unk>", "<end>", "<start>", "<pad>"]);
         assert_eq!(vocabulary.encode("DÖG cat"), [3, 0, 1, 2]);
-        assert_eq!(vocabulary.pad(), 4);
+        assert_eq!(vocabulary.id("<pad>"), Some(4));
     }
 
     #[test]
