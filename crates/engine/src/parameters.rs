@@ -95,7 +95,10 @@ impl Parameter<'_> {
         match self.value.kind() {
             Kind::Choice(words) => words.contains(&option).then_some(option),
             Kind::Amount if option == "full" => Some(""),
-            _ => option.strip_prefix(&self.short())?.strip_prefix('-'),
+            _ => {
+                let value = option.strip_prefix(&self.short())?.strip_prefix('-')?;
+                Some(value).filter(|value| !value.is_empty())
+            }
         }
     }
 }

@@ -64,11 +64,6 @@ impl Guards {
         }
         Ok(())
     }
-
-    /// Whether any guard is on.
-    pub fn any(&self) -> bool {
-        *self != Guards::default()
-    }
 }
 
 /// How a strategy compares the pool with the pairs.

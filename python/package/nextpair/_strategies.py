@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 from . import _engine
@@ -25,6 +26,7 @@ RandomState: TypeAlias = Any
 Scope: TypeAlias = Literal["full", "mini"]
 Weight: TypeAlias = Literal["surplus", "count"]
 Fill: TypeAlias = Literal["nearest-miss", "index"]
+
 
 class Strategy:
     """A strategy of the engine. See `nextpair.STRATEGIES` for all of them."""
@@ -129,36 +131,23 @@ def seed_of(random_state: RandomState) -> int:
     return whole("random_state", random_state)
 
 
+@dataclass(eq=False, repr=False)
 class HardNegative(Strategy):
     """Items that would be the hardest negatives for the paired set (the paper)."""
 
     name = "hard-negative"
 
-    def __init__(
-        self,
-        top_k: int = 1,
-        weight: Weight = "surplus",
-        scope: Scope = "full",
-        sample: int | None = None,
-        anchors: Sequence[int] | None = None,
-        rivals: Sequence[int] | None = None,
-        max_score: float | None = None,
-        absolute_margin: float | None = None,
-        relative_margin: float | None = None,
-        fill: Fill = "nearest-miss",
-        random_state: RandomState = 0,
-    ) -> None:
-        self.top_k = top_k
-        self.weight = weight
-        self.scope = scope
-        self.sample = sample
-        self.anchors = anchors
-        self.rivals = rivals
-        self.max_score = max_score
-        self.absolute_margin = absolute_margin
-        self.relative_margin = relative_margin
-        self.fill = fill
-        self.random_state = random_state
+    top_k: int = 1
+    weight: Weight = "surplus"
+    scope: Scope = "full"
+    sample: int | None = None
+    anchors: Sequence[int] | None = None
+    rivals: Sequence[int] | None = None
+    max_score: float | None = None
+    absolute_margin: float | None = None
+    relative_margin: float | None = None
+    fill: Fill = "nearest-miss"
+    random_state: RandomState = 0
 
 
 class Coverage(HardNegative):
@@ -167,39 +156,27 @@ class Coverage(HardNegative):
     name = "coverage"
 
 
+@dataclass(eq=False, repr=False)
 class Hybrid(Strategy):
     """Hard negatives that are far from each other."""
 
     name = "hybrid"
 
-    def __init__(
-        self,
-        top_k: int = 1,
-        scope: Scope = "full",
-        sample: int | None = None,
-        anchors: Sequence[int] | None = None,
-        rivals: Sequence[int] | None = None,
-        max_score: float | None = None,
-        absolute_margin: float | None = None,
-        relative_margin: float | None = None,
-        fill: Fill = "nearest-miss",
-        random_state: RandomState = 0,
-    ) -> None:
-        self.top_k = top_k
-        self.scope = scope
-        self.sample = sample
-        self.anchors = anchors
-        self.rivals = rivals
-        self.max_score = max_score
-        self.absolute_margin = absolute_margin
-        self.relative_margin = relative_margin
-        self.fill = fill
-        self.random_state = random_state
+    top_k: int = 1
+    scope: Scope = "full"
+    sample: int | None = None
+    anchors: Sequence[int] | None = None
+    rivals: Sequence[int] | None = None
+    max_score: float | None = None
+    absolute_margin: float | None = None
+    relative_margin: float | None = None
+    fill: Fill = "nearest-miss"
+    random_state: RandomState = 0
 
 
+@dataclass(eq=False, repr=False)
 class _Drawing(Strategy):
-    def __init__(self, random_state: RandomState = 0) -> None:
-        self.random_state = random_state
+    random_state: RandomState = 0
 
 
 class Random(_Drawing):
@@ -226,75 +203,51 @@ class Typical(_Drawing):
     name = "typical"
 
 
+@dataclass(eq=False, repr=False)
 class Herding(Strategy):
     """Items that stand for many others that nothing paired stands for."""
 
     name = "herding"
 
-    def __init__(
-        self, points: int = 2000, bandwidth: float | None = None, random_state: RandomState = 0
-    ) -> None:
-        self.points = points
-        self.bandwidth = bandwidth
-        self.random_state = random_state
+    points: int = 2000
+    bandwidth: float | None = None
+    random_state: RandomState = 0
 
 
+@dataclass(eq=False, repr=False)
 class Novelty(Strategy):
     """The same, where items count more that the model cannot place."""
 
     name = "novelty"
 
-    def __init__(
-        self,
-        points: int = 2000,
-        bandwidth: float | None = None,
-        temperature: float | None = None,
-        scope: Scope = "full",
-        sample: int | None = None,
-        anchors: Sequence[int] | None = None,
-        random_state: RandomState = 0,
-    ) -> None:
-        self.points = points
-        self.bandwidth = bandwidth
-        self.temperature = temperature
-        self.scope = scope
-        self.sample = sample
-        self.anchors = anchors
-        self.random_state = random_state
+    points: int = 2000
+    bandwidth: float | None = None
+    temperature: float | None = None
+    scope: Scope = "full"
+    sample: int | None = None
+    anchors: Sequence[int] | None = None
+    random_state: RandomState = 0
 
 
+@dataclass(eq=False, repr=False)
 class Entropy(Strategy):
     """Items that the model finds similar to many anchors alike."""
 
     name = "entropy"
 
-    def __init__(
-        self,
-        temperature: float | None = None,
-        scope: Scope = "full",
-        sample: int | None = None,
-        anchors: Sequence[int] | None = None,
-        random_state: RandomState = 0,
-    ) -> None:
-        self.temperature = temperature
-        self.scope = scope
-        self.sample = sample
-        self.anchors = anchors
-        self.random_state = random_state
+    temperature: float | None = None
+    scope: Scope = "full"
+    sample: int | None = None
+    anchors: Sequence[int] | None = None
+    random_state: RandomState = 0
 
 
+@dataclass(eq=False, repr=False)
 class _Comparing(Strategy):
-    def __init__(
-        self,
-        scope: Scope = "full",
-        sample: int | None = None,
-        anchors: Sequence[int] | None = None,
-        random_state: RandomState = 0,
-    ) -> None:
-        self.scope = scope
-        self.sample = sample
-        self.anchors = anchors
-        self.random_state = random_state
+    scope: Scope = "full"
+    sample: int | None = None
+    anchors: Sequence[int] | None = None
+    random_state: RandomState = 0
 
 
 class Margin(_Comparing):

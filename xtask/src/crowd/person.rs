@@ -141,7 +141,8 @@ impl<'a> Person<'a> {
         let answer = reply["answer"].as_i64().context("an answer without a number")?;
         self.log.sent.push(Sent { item, said, fate: Fate::Stands(answer) });
         if !self.crowd.stopped() && self.chance(self.crowd.habits.undo) {
-            let lease = task["lease_ms"].as_u64().context("a task without the length of its lease")?;
+            let lease =
+                task["lease_ms"].as_u64().context("a task without the length of its lease")?;
             return self.undo(answer, Duration::from_millis(lease));
         }
         Ok(reply["next"].take())
