@@ -108,7 +108,12 @@ fn crowded(logs: &[Log], annotators: usize) -> Vec<String> {
             let holders = holds.iter().filter(|(_, other)| at(other)).map(|(name, _)| *name);
             let holders: HashSet<&str> = holders.chain([*person]).collect();
             if holders.len() > annotators {
-                findings.push(format!("{item} was in the hands of {holders:?} at once"));
+                let others = holds.iter().filter(|(name, other)| name != person && at(other));
+                let shared = others.map(|(_, other)| other.until.min(hold.until) - hold.from);
+                let shared = shared.max().unwrap_or(0);
+                findings.push(format!(
+                    "{item} was in the hands of {holders:?} at once, for {shared} ms"
+                ));
             }
         }
     }

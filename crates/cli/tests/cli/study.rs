@@ -180,5 +180,5 @@ fn a_report_can_be_about_queries_with_some_words() {
     refused(path, "report one --seeds 2..5", "--seeds: no experiment has any of them");
     refused(path, "report one --words xyzzy", "not one test caption has any of the words xyzzy");
     fs::remove_file(path.join("one/seed-1/ranks-0.npy")).unwrap();
-    refused(path, "report one --words red", "a round has no ranks of its queries");
+    refused(path, "report one --words red", "the ranks of the queries of a round is gone");
 }
