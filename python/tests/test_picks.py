@@ -130,7 +130,7 @@ def test_duplicates_are_left_out(world: World) -> None:
     assert near_ones.indices.tolist() == world.select(20).indices.tolist()
     assert wrong.select(20, dedupe=True) == exact and exact.indices.max() < 290
     assert wrong.select(20).duplicates is None
-    with pytest.raises(nextpair.SettingError, match="^budget: it is 201, but without its duplicates .* 200 of 300"):
+    with pytest.raises(nextpair.SettingError, match="^budget: the budget is 201, but without its duplicates .* 200 of 300"):
         wrong.select(201, dedupe=0.999)
     for dedupe, said in ((0.0, "not 0"), (1.5, "not 1.5"), ("all", "'all'")):
         with pytest.raises(nextpair.SettingError, match=f"^dedupe: .*{said}"):

@@ -242,6 +242,16 @@ pub enum Error {
         /// Its value.
         value: f64,
     },
+    /// A setting that is too small.
+    #[error("{setting} is {value}; it must be at least {least}")]
+    TooSmall {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        value: f64,
+        /// The smallest value.
+        least: f64,
+    },
     /// Queries for a strategy that would ignore them.
     #[error("{strategy} does not look at queries; herding and novelty do")]
     QueriesUnread {

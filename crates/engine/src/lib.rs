@@ -24,11 +24,13 @@
 //! ```
 
 mod ahead;
+mod axes;
 mod canonical;
 mod centred;
 mod clusters;
 mod cover;
 mod device;
+mod directions;
 mod distance;
 mod duplicates;
 mod embeddings;
@@ -93,7 +95,7 @@ pub use similarity::{Given, Sieve, Similarity};
 pub use stored::Stored;
 pub use strategy::{
     BuiltIn, CoreSet, CoreSetMargin, Coverage, Entropy, HardNegative, Herding, Hybrid,
-    LeastSimilar, Margin, Needs, Novelty, Random, Sharded, Strategy, Stratified, Typical,
+    LeastSimilar, Margin, Needs, Novelty, Random, Sharded, Strategy, Stratified, Typical, VOptimal,
 };
 pub use threshold::thresholds;
 pub use usable::{FEWEST_REFUSED, Usability};

@@ -67,6 +67,7 @@ impl Parameter<'_> {
         match self.field {
             "sample" | "absolute_margin" | "relative_margin" => "M",
             "max_score" | "bandwidth" => "S",
+            "prior" => "P",
             "temperature" => "T",
             "top_k" => "K",
             _ => "N",

@@ -327,6 +327,106 @@ impl Herd<'_> {
     }
 }
 
+/// Greedy V-optimal design in all dimensions: indices and gains. What is rounded is rounded here too.
+pub fn design(
+    pool: &[Vec<f64>],
+    paired: &[Vec<f64>],
+    prior: f64,
+    budget: usize,
+) -> Vec<(usize, f64)> {
+    let above = |most: f64| {
+        let exponent = (-900..=1000).find(|&power| f64::powi(2.0, power) > most).unwrap_or(1000);
+        if most > 0.0 { f64::powi(2.0, exponent) } else { 1.0 }
+    };
+    let largest = |x: &[f64]| x.iter().fold(0.0, |most, x| f64::max(most, x.abs()));
+    let all: Vec<&Vec<f64>> = pool.iter().chain(paired).collect();
+    let dim = pool[0].len();
+    let grid = above(all.iter().map(|x| largest(x)).fold(0.0, f64::max)) / f64::powi(2.0, 40);
+    let mean = |k: usize| {
+        let sum: i128 = all.iter().map(|x| (x[k] / grid).round() as i128).sum();
+        sum as f64 / all.len() as f64 * grid
+    };
+    let mean: Vec<f64> = (0..dim).map(mean).collect();
+    let step = f64::powi(2.0, -20);
+    let direction = |x: &&Vec<f64>| -> Vec<f64> {
+        let centred: Vec<f64> = x.iter().zip(&mean).map(|(x, mean)| x - mean).collect();
+        let scale = above(largest(&centred));
+        let scaled: Vec<f64> = centred.iter().map(|x| x / scale).collect();
+        let length = scaled.iter().fold(0.0, |sum, x| sum + x * x).sqrt();
+        let rounded = |x: &f64| (x / length / step).round() * step;
+        scaled.iter().map(|x| if length > 0.0 { rounded(x) } else { 0.0 }).collect()
+    };
+    let x: Vec<Vec<f64>> = all.iter().map(direction).collect();
+    let sum = |of: &[Vec<f64>], i: usize, j: usize| of.iter().map(|x| x[i] * x[j]).sum::<f64>();
+    let square = |entry: &dyn Fn(usize, usize) -> f64| -> Vec<Vec<f64>> {
+        (0..dim).map(|i| (0..dim).map(|j| entry(i, j)).collect()).collect()
+    };
+    let targets = square(&|i, j| sum(&x, i, j) / all.len() as f64);
+    let own = square(&|i, j| sum(&x[pool.len()..], i, j) + if i == j { prior } else { 0.0 });
+    let mut inverse = inverse(own);
+    let times = |matrix: &[Vec<f64>], x: &[f64]| -> Vec<f64> {
+        let entry = |i: usize| (0..dim).fold(0.0, |sum, k| sum + x[k] * matrix[k][i]);
+        (0..dim).map(entry).collect()
+    };
+    let product = |one: &[Vec<f64>], other: &[Vec<f64>]| -> Vec<Vec<f64>> {
+        one.iter().map(|row| times(other, row)).collect()
+    };
+    let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).fold(0.0, |sum, (x, y)| sum + x * y);
+    let twice = product(&product(&inverse, &targets), &inverse);
+    // Rows, as the images of items are computed.
+    let form = |matrix: &[Vec<f64>], x: &[f64]| {
+        let image: Vec<f64> = matrix.iter().map(|row| dot(x, row)).collect();
+        dot(x, &image)
+    };
+    let mut a: Vec<f64> = x[..pool.len()].iter().map(|x| form(&inverse, x)).collect();
+    let mut b: Vec<f64> = x[..pool.len()].iter().map(|x| form(&twice, x)).collect();
+    let mut picks: Vec<(usize, f64)> = Vec::new();
+    while picks.len() < budget {
+        let mut best = (usize::MAX, f64::NEG_INFINITY);
+        for i in (0..pool.len()).filter(|i| picks.iter().all(|pick| pick.0 != *i)) {
+            let gain = b[i].max(0.0) / (1.0 + a[i]);
+            if gain > best.1 {
+                best = (i, gain);
+            }
+        }
+        picks.push(best);
+        let u = times(&inverse, &x[best.0]);
+        let weighted = times(&targets, &u);
+        let h = times(&inverse, &weighted);
+        let (s, k) = (1.0 / (1.0 + dot(&x[best.0], &u)), dot(&u, &weighted));
+        for (row, factor) in inverse.iter_mut().zip(&u) {
+            row.iter_mut().zip(&u).for_each(|(entry, u)| *entry += -(s * factor) * u);
+        }
+        for (i, x) in x[..pool.len()].iter().enumerate() {
+            let (c, e) = (dot(&u, x), dot(&h, x));
+            a[i] -= s * (c * c);
+            b[i] += -2.0 * s * c * e + s * s * k * (c * c);
+        }
+    }
+    picks
+}
+
+/// The inverse of a matrix, by Gauss and Jordan without pivots.
+fn inverse(mut matrix: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    let dim = matrix.len();
+    let one = |i: usize| (0..dim).map(|j| f64::from(u8::from(i == j))).collect();
+    let mut inverse: Vec<Vec<f64>> = (0..dim).map(one).collect();
+    for pivot in 0..dim {
+        let factor = matrix[pivot][pivot];
+        for side in [&mut matrix, &mut inverse] {
+            side[pivot].iter_mut().for_each(|x| *x /= factor);
+        }
+        for row in (0..dim).filter(|&row| row != pivot) {
+            let factor = -matrix[row][pivot];
+            for side in [&mut matrix, &mut inverse] {
+                let own = side[pivot].clone();
+                side[row].iter_mut().zip(own).for_each(|(x, own)| *x += factor * own);
+            }
+        }
+    }
+    inverse
+}
+
 /// Answers to one query, best first: falling value, ties to the higher index.
 pub fn ranking(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();

@@ -14,6 +14,7 @@ mod novelty;
 mod random;
 mod stratified;
 mod typical;
+mod v_optimal;
 
 use nextpair_core::Amount;
 
@@ -164,6 +165,7 @@ strategies! {
     Stratified in stratified;
     Typical in typical;
     CoreSetMargin in core_set_margin;
+    VOptimal in v_optimal;
 }
 
 impl BuiltIn {

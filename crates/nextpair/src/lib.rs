@@ -282,7 +282,7 @@ pub use nextpair_engine::{
     Distinct, Entropy, Features, Finding, Given, Guards, HardNegative, Herding, Hits, Hybrid,
     ItemFeatures, Known, LeastSimilar, Margin, Matching, Metric, Needs, Novelty, Partial, Pick,
     Picks, Problem, ProblemBuilder, Random, Reason, Rule, Scope, Selection, Settings, Shard,
-    Sharded, Sieve, Similarity, Size, Stored, Strategy, Stratified, Typical, Weight,
+    Sharded, Sieve, Similarity, Size, Stored, Strategy, Stratified, Typical, VOptimal, Weight,
 };
 pub use part::{Finished, Part};
 pub use partial_file::PartialFile;

@@ -34,6 +34,7 @@ from ._strategies import (
     Strategy,
     Stratified,
     Typical,
+    VOptimal,
 )
 from .errors import (
     ArrayTypeError,
@@ -93,6 +94,7 @@ __all__ = [
     "StrategyError",
     "Stratified",
     "Typical",
+    "VOptimal",
     "annotate",
     "as_skactiveml",
     "load",

@@ -39,6 +39,8 @@ class Parameters(TypedDict, total=False):
     absolute_margin: float | None
     relative_margin: float | None
     fill: Fill
+    dimensions: int
+    prior: float | None
     points: int
     bandwidth: float | None
     temperature: float | None

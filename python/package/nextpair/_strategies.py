@@ -175,6 +175,17 @@ class Hybrid(Strategy):
 
 
 @dataclass(eq=False, repr=False)
+class VOptimal(Strategy):
+    """Items whose pairs make predictions for all items least uncertain (V-optimal design)."""
+
+    name = "v-optimal"
+
+    dimensions: int = 512
+    prior: float | None = None
+    random_state: RandomState = 0
+
+
+@dataclass(eq=False, repr=False)
 class _Drawing(Strategy):
     random_state: RandomState = 0
 
@@ -284,6 +295,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
         Stratified,
         Typical,
         CoreSetMargin,
+        VOptimal,
     )
 }
 """Every strategy of the engine by name."""

@@ -74,7 +74,7 @@ impl Parameters {
                 "points" => self.points.text(),
                 "bandwidth" => self.bandwidth.text(),
                 "temperature" => self.temperature.text(),
-                "features" => continue,
+                "features" | "dimensions" | "prior" => continue,
                 other => panic!("no case has values of {other}"),
             };
             // A number that is unset cannot be written.

@@ -4,6 +4,7 @@
 
 mod case;
 mod cover;
+mod design;
 mod device;
 mod duplicates;
 mod findings;

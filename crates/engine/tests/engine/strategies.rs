@@ -28,7 +28,12 @@ fn every_strategy_gives_distinct_items_within_the_pool() {
                 assert!(distinct.iter().all(|&i| (i as usize) < pool));
                 assert_eq!(picks.pool, pool);
                 let falling = picks.picks.windows(2).all(|p| p[0].score >= p[1].score);
-                assert!(falling, "{} scores fall", strategy.name());
+                // What one item tells can make another one tell more.
+                assert!(
+                    falling || strategy.name() == "v-optimal",
+                    "{} scores fall",
+                    strategy.name()
+                );
             }
         }
     }
@@ -129,7 +134,14 @@ fn other_values(kind: Kind, default: &str) -> Vec<String> {
 /// The names of parameters with texts of other values, in the order in which they are declared.
 fn others(mut strategy: BuiltIn) -> Vec<(&'static str, Vec<String>)> {
     let parameters = strategy.parameters().into_iter();
-    parameters.map(|p| (p.name(), other_values(p.value.kind(), &p.value.text()))).collect()
+    let all: Vec<_> =
+        parameters.map(|p| (p.name(), other_values(p.value.kind(), &p.value.text()))).collect();
+    let possible = |name: &str, text: &String| with(strategy, name, text).check().is_ok();
+    all.into_iter()
+        .map(|(name, texts)| {
+            (name, texts.into_iter().filter(|text| possible(name, text)).collect())
+        })
+        .collect()
 }
 
 /// The strategy with another value of a parameter.

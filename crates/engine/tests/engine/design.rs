@@ -1,0 +1,90 @@
+//! V-optimal design against the plain loop.
+
+use nextpair_core::Matrix;
+use nextpair_engine::{Draws, Picks, Problem, VOptimal, reference};
+
+/// Rows of a kind: some are copies, some are the mean of all, all may be equal.
+fn rows(draws: &mut Draws, count: usize, dim: usize, kind: usize) -> Vec<Vec<f64>> {
+    let mut rows: Vec<Vec<f64>> = Vec::new();
+    for at in 0..count {
+        let fresh: Vec<f64> = (0..dim).map(|_| f64::from((3.0 * draws.normal()) as f32)).collect();
+        rows.push(match kind {
+            0 => fresh,
+            1 if at % 3 == 2 => rows[draws.below(at)].clone(),
+            2 => fresh.iter().map(|x| x.round()).collect(),
+            3 => vec![1.5; dim],
+            4 => fresh.iter().map(|x| f64::from((x * 1e30) as f32)).collect(),
+            _ => fresh,
+        });
+    }
+    rows
+}
+
+fn matrix(rows: &[Vec<f64>], dim: usize) -> Matrix {
+    Matrix::from_vec(dim, rows.concat().into_iter().map(|x| x as f32).collect::<Vec<_>>())
+}
+
+fn select(pool: &[Vec<f64>], paired: &[Vec<f64>], strategy: VOptimal, budget: usize) -> Picks {
+    let dim = pool[0].len();
+    let problem = Problem::of_pool(pool.len()).features(matrix(pool, dim), matrix(paired, dim));
+    problem.build().unwrap().select(&strategy, budget, &()).unwrap()
+}
+
+#[test]
+fn picks_and_gains_have_the_bits_of_the_plain_loop() {
+    let mut draws = Draws::new(5);
+    for case in 0..300 {
+        let (dim, pairs) = (1 + draws.below(24), [0, 1, 5, 30][draws.below(4)]);
+        let (pool, budget) = ([1, 7, 16, 17, 60][draws.below(5)], draws.unit());
+        let prior = [0.05, 0.3, 1.0, 10.0][draws.below(4)];
+        let pool = rows(&mut draws, pool, dim, case % 5);
+        let paired = rows(&mut draws, pairs, dim, case % 5);
+        let budget = 1 + (budget * (pool.len() - 1) as f64).round() as usize;
+        let strategy = VOptimal { prior: Some(prior), ..VOptimal::default() };
+        let found = select(&pool, &paired, strategy, budget);
+        let found: Vec<(usize, u64)> =
+            found.picks.iter().map(|pick| (pick.index as usize, pick.score.to_bits())).collect();
+        let expected = reference::design(&pool, &paired, prior, budget);
+        let expected: Vec<(usize, u64)> =
+            expected.into_iter().map(|(item, gain)| (item, gain.to_bits())).collect();
+        assert_eq!(found, expected, "case {case}");
+    }
+}
+
+#[test]
+fn axes_keep_what_spreads() {
+    // Ten dimensions that spread, and thirty that hardly do: the first ten alone decide.
+    let mut draws = Draws::new(9);
+    let mut wide = |count: usize| -> Vec<Vec<f64>> {
+        let number = |draws: &mut Draws, k: usize| {
+            f64::from((draws.normal() * if k < 10 { 1.0 } else { 1e-7 }) as f32)
+        };
+        (0..count).map(|_| (0..40).map(|k| number(&mut draws, k)).collect()).collect()
+    };
+    let (pool, paired) = (wide(200), wide(30));
+    let narrow = |rows: &[Vec<f64>]| rows.iter().map(|x| x[..10].to_vec()).collect::<Vec<_>>();
+    let few = select(&pool, &paired, VOptimal { dimensions: 10, ..VOptimal::default() }, 60);
+    let all = select(&narrow(&pool), &narrow(&paired), VOptimal::default(), 60);
+    assert_eq!(few.indices(), all.indices());
+    for (few, all) in few.picks.iter().zip(&all.picks) {
+        assert!((few.score - all.score).abs() < 1e-4 * all.score, "{few:?} {all:?}");
+    }
+}
+
+#[test]
+fn every_gain_is_nearly_the_best_of_all() {
+    // Against a design that is computed again for every pick.
+    let mut draws = Draws::new(11);
+    let (pool, paired) = (rows(&mut draws, 90, 8, 0), rows(&mut draws, 20, 8, 0));
+    let picks = select(&pool, &paired, VOptimal::default(), 40);
+    let mut paired = paired;
+    let mut left: Vec<(usize, Vec<f64>)> = pool.iter().cloned().enumerate().collect();
+    // All items together stay the same, and so does their mean.
+    for pick in &picks.picks {
+        let rows: Vec<Vec<f64>> = left.iter().map(|(_, row)| row.clone()).collect();
+        let best = reference::design(&rows, &paired, 1.0, rows.len());
+        let own = left.iter().position(|(item, _)| *item == pick.index as usize).unwrap();
+        assert!((best[0].1 - pick.score).abs() < 1e-9, "{pick:?} {:?}", best[0]);
+        paired.push(left.remove(own).1);
+    }
+}
