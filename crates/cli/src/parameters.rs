@@ -54,7 +54,10 @@ impl Declared {
             Kind::Whole => arg.value_name(self.letter).value_parser(value_parser!(usize)),
             Kind::Number => arg.value_name(self.letter).value_parser(value_parser!(f64)),
             Kind::Amount => arg.value_name(self.letter).value_parser(sample),
-            Kind::Choice(words) => arg.value_parser(PossibleValuesParser::new(words)),
+            Kind::Choice(words) => {
+                let name = self.flag.to_uppercase();
+                arg.value_name(name).value_parser(PossibleValuesParser::new(words))
+            }
         }
         .allow_negative_numbers(true)
     }
