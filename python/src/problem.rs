@@ -216,7 +216,7 @@ pub(crate) fn strategies() -> Vec<(&'static str, bool, bool, bool, Vec<Parameter
         (parameter.name(), kind, words, parameter.value.text())
     };
     let row = |mut strategy: BuiltIn| {
-        let Needs { matching, features, queries } = strategy.needs();
+        let Needs { matching, features, queries, .. } = strategy.needs();
         let parameters = strategy.parameters().iter().map(facts).collect();
         (strategy.name(), matching.is_some(), features.is_some(), queries, parameters)
     };

@@ -21,6 +21,21 @@ pub struct Picks {
     pub thresholds: Vec<f64>,
     /// The similarities of the anchors' own pairs, in the same order.
     pub own: Vec<f64>,
+    /// What the picks change together, for strategies that measure it.
+    pub effect: Option<Effect>,
+}
+
+/// What a batch changes, by the measure of its strategy: less is better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Effect {
+    /// The measure, such as `uncertainty`.
+    pub measure: &'static str,
+    /// Its value before the batch.
+    pub before: f64,
+    /// Its value once the picks are paired.
+    pub after: f64,
+    /// Its value if as many items drawn at random were paired instead.
+    pub random: f64,
 }
 
 impl Picks {
@@ -34,13 +49,21 @@ impl Picks {
             hard_negatives: None,
             thresholds: Vec::new(),
             own: Vec::new(),
+            effect: None,
         }
     }
 
     /// The same picks from a part of a pool, by their places in the whole: `kept` holds the places of
     /// the part.
     pub fn among(mut self, kept: &[u32]) -> Self {
-        self.picks.iter_mut().for_each(|pick| pick.index = kept[pick.index as usize]);
+        for pick in &mut self.picks {
+            pick.index = kept[pick.index as usize];
+            for near in &mut pick.near {
+                if let Neighbour::Pool(item) = &mut near.item {
+                    *item = kept[*item as usize];
+                }
+            }
+        }
         self
     }
 
@@ -74,6 +97,28 @@ pub struct Pick {
     pub why: Vec<Reason>,
     /// More numbers about it, for strategies that have any.
     pub facts: Vec<Fact>,
+    /// Items near it, for strategies that measure distances: the paired item most like it, if there is one, then the
+    /// pool items that learn most from its pair.
+    pub near: Vec<Near>,
+}
+
+/// An item near a pick.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Near {
+    /// Which one.
+    pub item: Neighbour,
+    /// Of a paired item, its cosine with the pick; of a pool item, the share of its uncertainty (or of its distance to
+    /// what is paired) that the pick takes away.
+    pub value: f64,
+}
+
+/// An item by its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Neighbour {
+    /// A paired item, by the number of a pair that it is in.
+    Paired(u32),
+    /// An item of the pool.
+    Pool(u32),
 }
 
 /// A named number about a pick.
@@ -88,7 +133,7 @@ pub struct Fact {
 impl Pick {
     /// A pick without hits.
     pub fn new(index: u32, score: f64) -> Self {
-        Pick { index, score, hits: None, why: Vec::new(), facts: Vec::new() }
+        Pick { index, score, hits: None, why: Vec::new(), facts: Vec::new(), near: Vec::new() }
     }
 
     /// The order of picks: falling score, then rising index.

@@ -170,6 +170,6 @@ fn power_above(number: f64) -> f64 {
 }
 
 /// The nearest multiple of the grid.
-fn on_grid(number: f64) -> f64 {
+pub(crate) fn on_grid(number: f64) -> f64 {
     (number / GRID).round() * GRID
 }

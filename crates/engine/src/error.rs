@@ -253,10 +253,46 @@ pub enum Error {
         least: f64,
     },
     /// Queries for a strategy that would ignore them.
-    #[error("{strategy} does not look at queries; herding and novelty do")]
+    #[error("{strategy} does not look at queries; v-optimal, herding and novelty do")]
     QueriesUnread {
         /// The strategy.
         strategy: &'static str,
+    },
+    /// Costs or probabilities of items for a strategy that would ignore them.
+    #[error("{strategy} does not weigh items by {what}; v-optimal does")]
+    Unweighed {
+        /// The strategy.
+        strategy: &'static str,
+        /// What was given.
+        what: &'static str,
+    },
+    /// Weights that are not one per pool item.
+    #[error("{found} {what} for {pool} pool items")]
+    WeightCount {
+        /// What was given.
+        what: &'static str,
+        /// How many.
+        found: usize,
+        /// Items in the pool.
+        pool: usize,
+    },
+    /// A cost that is not above 0, or a probability that is none.
+    #[error("{what} of pool item {item} is {value}")]
+    BadWeight {
+        /// What was given.
+        what: &'static str,
+        /// The item.
+        item: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// Money that buys nothing.
+    #[error("{money} is too little to spend: the cheapest item costs {cheapest}")]
+    TooLittleMoney {
+        /// The money.
+        money: f64,
+        /// What the cheapest item costs.
+        cheapest: f64,
     },
     /// Embeddings of queries without embeddings to compare them with.
     #[error("queries are embeddings, but the pool is not")]

@@ -186,6 +186,16 @@ fn asked_for(queries: &Queries, drawn: &Drawn, progress: &dyn Progress) -> Resul
     Ok(query_weights(&means))
 }
 
+/// Weights of all items of pool and paired set, by how similar they are to what people ask for.
+pub(crate) fn weights_asked_for(
+    queries: &Queries,
+    [pool, paired]: [usize; 2],
+    progress: &dyn Progress,
+) -> Result<Vec<f64>, Error> {
+    let drawn = Drawn { pool: (0..pool as u32).collect(), paired: (0..paired as u32).collect() };
+    asked_for(queries, &drawn, progress)
+}
+
 /// `exp(1.5 z)`, where `z` are the standardised `means`.
 fn query_weights(means: &[f64]) -> Vec<f64> {
     let count = means.len().max(1) as f64;

@@ -35,6 +35,8 @@ pub struct Problem {
     /// Whether every number of the features has been checked.
     features_checked: bool,
     queries: Option<Queries>,
+    usable: Option<Arc<[f64]>>,
+    spend: Option<Arc<Spend>>,
     /// Thresholds that somebody computed before.
     measures: Option<Arc<Measures>>,
     /// The numbers that guards look at.
@@ -66,6 +68,15 @@ pub struct Features {
     pub pool: Matrix,
     /// Features of the paired set.
     pub paired: Matrix,
+}
+
+/// Money instead of a number of items.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spend {
+    /// What every pool item costs.
+    pub costs: Vec<f64>,
+    /// The most that all picks may cost together.
+    pub money: f64,
 }
 
 /// Matrices that similarities come from, if they come from any.
@@ -168,6 +179,16 @@ impl Problem {
     /// Returns the similarities to queries, if there are any.
     pub fn queries(&self) -> Option<&Queries> {
         self.queries.as_ref()
+    }
+
+    /// The probability that each pool item can be paired, if it is known.
+    pub fn usable(&self) -> Option<&[f64]> {
+        self.usable.as_deref()
+    }
+
+    /// What items cost and what there is to spend, if that limits the picks.
+    pub fn spend(&self) -> Option<&Spend> {
+        self.spend.as_deref()
     }
 
     /// The settings. [`Sharded::finish`] knows them too.
@@ -276,6 +297,7 @@ impl Problem {
             self.check_matching(strategy)?;
             self.check_needed_features(strategy)?;
             self.check_queries(strategy)?;
+            self.check_weights(strategy)?;
             let picks = strategy.select(&problem, budget, progress)?;
             self.look_at_rest()?;
             self.check_picks(strategy, budget, picks)
@@ -361,8 +383,24 @@ impl Problem {
         Ok(())
     }
 
-    /// Returns the picks if they are `budget` distinct items of the pool. Somebody pays for them,
-    /// and indexes their own lists with them.
+    fn check_weights(&self, strategy: &dyn Strategy) -> Result<(), Error> {
+        let weighs = strategy.needs().weighs;
+        if self.usable.is_some() && !weighs {
+            return Err(Error::Unweighed { strategy: strategy.name(), what: "probabilities" });
+        }
+        let Some(Spend { costs, money }) = self.spend() else { return Ok(()) };
+        if !weighs {
+            return Err(Error::Unweighed { strategy: strategy.name(), what: "costs" });
+        }
+        let cheapest = costs.iter().copied().fold(f64::INFINITY, f64::min);
+        match cheapest > *money {
+            true => Err(Error::TooLittleMoney { money: *money, cheapest }),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the picks if they are `budget` distinct items of the pool, or as many as the money buys. Somebody pays for
+    /// them, and indexes their own lists with them.
     fn check_picks(
         &self,
         strategy: &dyn Strategy,
@@ -371,7 +409,7 @@ impl Problem {
     ) -> Result<Picks, Error> {
         let bad = |what| Err(Error::BadPicks { strategy: strategy.name(), what });
         let (count, pool) = (picks.picks.len(), self.pool);
-        if count != budget {
+        if count > budget || (count < budget && self.spend.is_none()) {
             return bad(format!("{count} items for a budget of {budget}"));
         }
         let mut items = picks.indices();

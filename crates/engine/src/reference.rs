@@ -327,13 +327,27 @@ impl Herd<'_> {
     }
 }
 
+/// What a design weighs items by.
+pub struct Weighed<'a> {
+    /// The probability that each pool item can be paired.
+    pub usable: &'a [f64],
+    /// What each costs.
+    pub costs: &'a [f64],
+    /// The most that all picks may cost.
+    pub money: f64,
+}
+
 /// Greedy V-optimal design in all dimensions: indices and gains. What is rounded is rounded here too.
 pub fn design(
     pool: &[Vec<f64>],
     paired: &[Vec<f64>],
+    weighed: Option<&Weighed<'_>>,
     prior: f64,
     budget: usize,
 ) -> Vec<(usize, f64)> {
+    let weight = |i: usize| weighed.map_or(1.0, |weighed| *weighed.usable.get(i).unwrap_or(&1.0));
+    let cost = |i: usize| weighed.map_or(1.0, |weighed| weighed.costs[i]);
+    let mut money = weighed.map_or(f64::INFINITY, |weighed| weighed.money * (1.0 + 1e-9));
     let above = |most: f64| {
         let exponent = (-900..=1000).find(|&power| f64::powi(2.0, power) > most).unwrap_or(1000);
         if most > 0.0 { f64::powi(2.0, exponent) } else { 1.0 }
@@ -361,7 +375,13 @@ pub fn design(
     let square = |entry: &dyn Fn(usize, usize) -> f64| -> Vec<Vec<f64>> {
         (0..dim).map(|i| (0..dim).map(|j| entry(i, j)).collect()).collect()
     };
-    let targets = square(&|i, j| sum(&x, i, j) / all.len() as f64);
+    let rooted = |(i, x): (usize, &Vec<f64>)| -> Vec<f64> {
+        let root = weight(i).sqrt();
+        x.iter().map(|x| if root == 1.0 { *x } else { (x * root / step).round() * step }).collect()
+    };
+    let targeted: Vec<Vec<f64>> = x.iter().enumerate().map(rooted).collect();
+    let count = (0..all.len()).map(weight).fold(0.0, |sum, weight| sum + weight);
+    let targets = square(&|i, j| sum(&targeted, i, j) / count);
     let own = square(&|i, j| sum(&x[pool.len()..], i, j) + if i == j { prior } else { 0.0 });
     let mut inverse = inverse(own);
     let times = |matrix: &[Vec<f64>], x: &[f64]| -> Vec<f64> {
@@ -382,18 +402,22 @@ pub fn design(
     let mut b: Vec<f64> = x[..pool.len()].iter().map(|x| form(&twice, x)).collect();
     let mut picks: Vec<(usize, f64)> = Vec::new();
     while picks.len() < budget {
-        let mut best = (usize::MAX, f64::NEG_INFINITY);
+        let (mut best, mut most) = ((usize::MAX, 0.0), f64::NEG_INFINITY);
         for i in (0..pool.len()).filter(|i| picks.iter().all(|pick| pick.0 != *i)) {
-            let gain = b[i].max(0.0) / (1.0 + a[i]);
-            if gain > best.1 {
-                best = (i, gain);
+            let gain = weight(i) * b[i].max(0.0) / (1.0 + weight(i) * a[i]);
+            if cost(i) <= money && gain / cost(i) > most {
+                (best, most) = ((i, gain), gain / cost(i));
             }
         }
+        if best.0 == usize::MAX {
+            break;
+        }
         picks.push(best);
+        money -= cost(best.0);
         let u = times(&inverse, &x[best.0]);
         let weighted = times(&targets, &u);
         let h = times(&inverse, &weighted);
-        let (s, k) = (1.0 / (1.0 + dot(&x[best.0], &u)), dot(&u, &weighted));
+        let (s, k) = (1.0 / (1.0 / weight(best.0) + dot(&x[best.0], &u)), dot(&u, &weighted));
         for (row, factor) in inverse.iter_mut().zip(&u) {
             row.iter_mut().zip(&u).for_each(|(entry, u)| *entry += -(s * factor) * u);
         }

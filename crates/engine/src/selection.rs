@@ -4,8 +4,8 @@ use nextpair_core::Matrix;
 
 use crate::duplicates::distinct;
 use crate::{
-    Alike, BuiltIn, Error, FEWEST_REFUSED, Finding, HardNegative, ItemFeatures, Known, Picks,
-    Problem, ProblemBuilder, Progress, Settings, Strategy, Usability, mean_features,
+    Alike, BuiltIn, Error, FEWEST_REFUSED, Finding, HardNegative, ItemFeatures, Known, Neighbour,
+    Picks, Problem, ProblemBuilder, Progress, Settings, Spend, Strategy, Usability, mean_features,
 };
 
 /// What can be chosen from: embeddings or similarities in files, arrays, or the items of a dataset as a model sees them.
@@ -50,6 +50,11 @@ pub trait Candidates: Sized {
     /// What annotators refused, if items that look like it are not to be picked.
     fn refused(&self, progress: &dyn Progress) -> Result<Option<Refused>, Self::Error>;
 
+    /// The pair that each row of the paired features belongs to; `None` if row `j` is that of pair `j`.
+    fn pairs_of_rows(&self) -> Option<Vec<u32>> {
+        None
+    }
+
     /// What guards compare.
     fn numbers(&self) -> Result<ItemNumbers, Self::Error>;
 
@@ -89,8 +94,10 @@ pub struct Selection<C> {
     pub from: C,
     /// How.
     pub strategy: BuiltIn,
-    /// Items to pick.
+    /// Items to pick; with money, the most.
     pub budget: usize,
+    /// What items cost and what there is to spend, if that limits the picks.
+    pub spend: Option<Spend>,
     /// Which pairs take part, the seed of every draw, and how much to explain.
     pub settings: Settings,
     /// When pool items count as duplicates of each other or of something paired: of them all, only the
@@ -103,6 +110,8 @@ pub struct Selection<C> {
 pub struct Remaining {
     /// These, ascending; or all.
     pub kept: Option<Vec<u32>>,
+    /// The probability that each of them can be paired, for strategies that weigh items by it.
+    usable: Option<Vec<f64>>,
     left_out: Option<usize>,
     duplicates: Option<usize>,
 }
@@ -111,7 +120,14 @@ impl<C: Candidates> Selection<C> {
     /// Hard negatives with default settings.
     pub fn new(from: C, budget: usize) -> Self {
         let strategy = HardNegative::default().into();
-        Selection { from, strategy, budget, settings: Settings::default(), dedupe: None }
+        Selection {
+            from,
+            strategy,
+            budget,
+            spend: None,
+            settings: Settings::default(),
+            dedupe: None,
+        }
     }
 
     /// Fails if the selection would, as far as shapes and settings tell.
@@ -142,7 +158,8 @@ impl<C: Candidates> Selection<C> {
         let remaining = self.remaining(progress)?;
         let some = remaining.kept.as_ref().map(|kept| self.from.only(kept));
         let from = some.as_ref().unwrap_or(&self.from);
-        let answer = |from: &C| steady(from, || self.answer_from(from, inspect, progress));
+        let answer =
+            |from: &C| steady(from, || self.answer_from((from, &remaining), inspect, progress));
         let (picks, found) = answer(from).or_else(|error| match from.more_exact(&error) {
             Some(exact) => answer(&exact),
             None => Err(error),
@@ -152,28 +169,39 @@ impl<C: Candidates> Selection<C> {
 
     fn answer_from(
         &self,
-        from: &C,
+        (from, remaining): (&C, &Remaining),
         inspect: bool,
         progress: &dyn Progress,
     ) -> Result<(Picks, Vec<Finding>), C::Error> {
         let builder = from.problem(&self.strategy, &self.settings, progress)?;
         let builder = builder.settings(self.settings.clone());
+        let builder = match &remaining.usable {
+            Some(probabilities) => builder.usable(probabilities.clone()),
+            None => builder,
+        };
+        let spend = self.spend.as_ref().map(|spend| match &remaining.kept {
+            Some(kept) => {
+                let costs = kept.iter().map(|&item| spend.costs[item as usize]).collect();
+                Spend { costs, ..*spend }
+            }
+            None => spend.clone(),
+        });
+        let budget = if spend.is_some() { self.budget.min(from.items()) } else { self.budget };
+        let builder = builder.spend(spend);
         // A strategy that goes through the pool item by item checks it on the way.
         let builder = match self.strategy.shards() {
             Ok(_) => builder.read_once(inspect),
             Err(_) => builder,
         };
         let problem = builder.build()?.of_strategy(&self.strategy)?;
-        pick(from, &problem, &self.strategy, (self.budget, inspect), progress)
+        pick(from, &problem, &self.strategy, (budget, inspect), progress)
     }
 
     /// What is left of the pool without items like refused ones, and without duplicates.
     pub fn remaining(&self, progress: &dyn Progress) -> Result<Remaining, C::Error> {
         let mut remaining = Remaining::default();
         if let Some(refused) = steady(&self.from, || self.from.refused(progress))? {
-            let kept = steady(&self.from, || self.usable(&refused, progress))?;
-            remaining.left_out = Some(self.from.items() - refused.in_pool.len() - kept.len());
-            remaining.kept = Some(kept);
+            remaining = steady(&self.from, || self.usable(&refused, progress))?;
         }
         if let Some(alike) = self.dedupe {
             let some = remaining.kept.as_ref().map(|kept| self.from.only(kept));
@@ -189,31 +217,44 @@ impl<C: Candidates> Selection<C> {
             })?;
             remaining.duplicates = Some(distinct.left_out());
             remaining.keep(distinct.kept);
-            remaining.check_budget(self.budget, from.items())?;
+            if self.spend.is_none() {
+                remaining.check_budget(self.budget, from.items())?;
+            }
         }
         Ok(remaining)
     }
 
-    /// The items to choose from, ascending, if annotators refused some.
-    fn usable(&self, refused: &Refused, progress: &dyn Progress) -> Result<Vec<u32>, C::Error> {
+    /// What is left of the pool if annotators refused some items.
+    fn usable(&self, refused: &Refused, progress: &dyn Progress) -> Result<Remaining, C::Error> {
         let items = self.from.items() as u32;
         let others: Vec<u32> =
             (0..items).filter(|item| refused.in_pool.binary_search(item).is_err()).collect();
-        let Some(vectors) =
+        let (mut kept, mut usable) = (others, None);
+        if let Some(vectors) =
             refused.vectors.as_ref().filter(|vectors| vectors.rows() >= FEWEST_REFUSED)
-        else {
-            return Ok(others);
-        };
-        let from = self.from.only(&others);
-        let (pool, paired) = from.features(ItemFeatures::Mean, &self.settings, progress)?;
-        let (of, seed) = ((&paired, vectors), self.settings.seed);
-        let kept = Usability::choose_from(&pool, of, self.budget, seed, progress)?;
-        Ok(kept.into_iter().map(|at| others[at as usize]).collect())
+        {
+            let from = self.from.only(&kept);
+            let (pool, paired) = from.features(ItemFeatures::Mean, &self.settings, progress)?;
+            let seed = self.settings.seed;
+            let learned = Usability::learn(&paired, vectors, seed, progress)?;
+            match learned {
+                Some(learned) if self.strategy.needs().weighs => usable = Some(learned.of(&pool)?),
+                Some(learned) => {
+                    let likely = learned.usable(&pool, self.budget)?;
+                    kept = likely.into_iter().map(|at| kept[at as usize]).collect();
+                }
+                None => {}
+            }
+        }
+        let left_out = Some(items as usize - refused.in_pool.len() - kept.len());
+        Ok(Remaining { kept: Some(kept), usable, left_out, duplicates: None })
     }
 }
 
 impl Remaining {
     fn keep(&mut self, places: Vec<u32>) {
+        let usable = self.usable.take();
+        self.usable = usable.map(|all| places.iter().map(|&place| all[place as usize]).collect());
         let kept = match self.kept.take() {
             Some(kept) => places.into_iter().map(|place| kept[place as usize]).collect(),
             None => places,
@@ -254,7 +295,14 @@ pub fn pick<C: Candidates>(
     (budget, inspect): (usize, bool),
     progress: &dyn Progress,
 ) -> Result<(Picks, Vec<Finding>), C::Error> {
-    let picks = problem.select(strategy, budget, progress)?;
+    let mut picks = problem.select(strategy, budget, progress)?;
+    if let Some(pairs) = from.pairs_of_rows() {
+        for near in picks.picks.iter_mut().flat_map(|pick| &mut pick.near) {
+            if let Neighbour::Paired(row) = &mut near.item {
+                *row = pairs[*row as usize];
+            }
+        }
+    }
     if !inspect {
         return Ok((picks, Vec::new()));
     }

@@ -78,6 +78,8 @@ pub struct Needs {
     pub features: Option<ItemFeatures>,
     /// Whether it looks at queries, if there are any.
     pub queries: bool,
+    /// Whether it weighs items by the probability that they can be paired, and by what they cost.
+    pub weighs: bool,
 }
 
 /// A strategy that can score the pool piece by piece.

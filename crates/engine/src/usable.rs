@@ -30,21 +30,6 @@ pub struct Usability {
 }
 
 impl Usability {
-    /// The items of a pool to choose from, ascending: those that do not look like the refused ones, but
-    /// at least half of them and at least `least`; all of them while there are too few refusals.
-    pub fn choose_from(
-        pool: &Matrix,
-        (accepted, refused): (&Matrix, &Matrix),
-        least: usize,
-        seed: u64,
-        progress: &dyn Progress,
-    ) -> Result<Vec<u32>, Error> {
-        match Usability::learn(accepted, refused, seed, progress)? {
-            Some(learned) => learned.usable(pool, least),
-            None => Ok((0..pool.rows() as u32).collect()),
-        }
-    }
-
     /// Learns from the features of accepted and refused items, which count alike in sum, or returns
     /// `None` if there are fewer than [`FEWEST_REFUSED`] refused items.
     pub fn learn(

@@ -62,7 +62,7 @@ impl Part {
         inspect: bool,
         progress: &dyn Progress,
     ) -> Result<(Part, Vec<Finding>), Error> {
-        let Selection { from, strategy, budget, settings, dedupe } = selection;
+        let Selection { from, strategy, budget, settings, dedupe, .. } = selection;
         strategy.check_shardable()?;
         if from.refused.is_some() {
             let what = "what annotators refused is learned from the whole pool, not from a shard";

@@ -98,6 +98,14 @@ impl Candidates for ModelCandidates<'_> {
         Ok(Some(Refused { in_pool: Vec::new(), vectors }))
     }
 
+    fn pairs_of_rows(&self) -> Option<Vec<u32>> {
+        let mut first = HashMap::new();
+        for (at, pair) in (0..).zip(self.pairs) {
+            first.entry(half(pair, self.side)).or_insert(at);
+        }
+        Some(self.paired().iter().map(|half| first[half]).collect())
+    }
+
     fn numbers(&self) -> Result<ItemNumbers, Error> {
         // Captions that are words have no vectors of their own.
         let Some(stored) = self.stored_features() else { return Ok(ItemNumbers::default()) };

@@ -137,7 +137,7 @@ impl Modelled {
             queries: self.queries.as_ref(),
         };
         let (strategy, budget, dedupe) = (self.strategy, self.budget, self.dedupe);
-        Selection { from, strategy, budget, settings: self.settings.clone(), dedupe }
+        Selection { from, strategy, budget, spend: None, settings: self.settings.clone(), dedupe }
     }
 
     pub(super) fn names(&self) -> Box<dyn Names + '_> {

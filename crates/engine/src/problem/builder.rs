@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nextpair_core::{Matrix, Side};
 
-use super::{Features, Matching, Problem, Queries, Sources, check_within, rows_of, steady};
+use super::{Features, Matching, Problem, Queries, Sources, Spend, check_within, rows_of, steady};
 use crate::{
     Device, Embeddings, Error, Hits, Metric, Route, Rule, Settings, Similarity, Stored, Strategy,
     Vectors,
@@ -28,6 +28,8 @@ pub struct ProblemBuilder {
     settings: Settings,
     features: Option<Features>,
     queries: Option<Asked>,
+    usable: Option<Vec<f64>>,
+    spend: Option<Spend>,
     items: Option<Range<u32>>,
     part: Option<Part>,
     reading: Reading,
@@ -128,6 +130,8 @@ impl ProblemBuilder {
             settings: Settings::default(),
             features: None,
             queries: None,
+            usable: None,
+            spend: None,
             items: None,
             part: None,
             reading: Reading::First,
@@ -169,6 +173,16 @@ impl ProblemBuilder {
     /// Similarities of any model to what people search for.
     pub fn query_similarities(self, queries: Queries) -> Self {
         ProblemBuilder { queries: Some(Asked::Similarities(queries)), ..self }
+    }
+
+    /// The probability that each pool item can be paired at all, for strategies that weigh items by it.
+    pub fn usable(self, probabilities: Vec<f64>) -> Self {
+        ProblemBuilder { usable: Some(probabilities), ..self }
+    }
+
+    /// What pool items cost, and how much may be spent: picks end where nothing is left that the money buys.
+    pub fn spend(self, spend: Option<Spend>) -> Self {
+        ProblemBuilder { spend, ..self }
     }
 
     /// Restricts the problem to some items of the pool: nothing is computed for the others.
@@ -233,6 +247,21 @@ impl ProblemBuilder {
         check_within(&here, &(0..pool as u32), pool)?;
         if let Some(items) = &self.items {
             check_within(items, &here, pool)?;
+        }
+        if let Some(found) = self.usable.as_ref().map(Vec::len).filter(|found| *found != pool) {
+            return Err(Error::WeightCount { what: "probabilities", found, pool });
+        }
+        if let Some(probabilities) = &self.usable {
+            check_weights("the probability", probabilities, |value| (0.0..=1.0).contains(&value))?;
+        }
+        if let Some(Spend { costs, money }) = &self.spend {
+            if costs.len() != pool {
+                return Err(Error::WeightCount { what: "costs", found: costs.len(), pool });
+            }
+            check_weights("the cost", costs, |value| value.is_finite() && value > 0.0)?;
+            if !(money.is_finite() && *money > 0.0) {
+                return Err(Error::NotPositive { setting: "spend", value: *money });
+            }
         }
         if let Some(features) = &self.features
             && features.pool.rows() != pool
@@ -329,6 +358,8 @@ impl ProblemBuilder {
             features,
             features_checked,
             queries,
+            usable: self.usable.map(Into::into),
+            spend: self.spend.map(Arc::new),
             measures: None,
             sources,
             settings: Arc::new(self.settings),
@@ -336,6 +367,18 @@ impl ProblemBuilder {
             pool_vectors,
             inputs,
         })
+    }
+}
+
+/// Fails at the first weight of an item that is not allowed.
+fn check_weights(
+    what: &'static str,
+    weights: &[f64],
+    allowed: impl Fn(f64) -> bool,
+) -> Result<(), Error> {
+    match weights.iter().position(|&value| !allowed(value)) {
+        Some(item) => Err(Error::BadWeight { what, item, value: weights[item] }),
+        None => Ok(()),
     }
 }
 

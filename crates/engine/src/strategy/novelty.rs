@@ -39,7 +39,7 @@ impl Strategy for Novelty {
 
     fn needs(&self) -> Needs {
         let (matching, features) = (sampled(self.sample), Some(self.features));
-        Needs { matching, features, queries: true }
+        Needs { matching, features, queries: true, ..Needs::default() }
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -1,7 +1,9 @@
 //! V-optimal design against the plain loop.
 
 use nextpair_core::Matrix;
-use nextpair_engine::{Draws, Picks, Problem, VOptimal, reference};
+use nextpair_engine::{
+    Draws, Error, Neighbour, Picks, Problem, ProblemBuilder, Spend, VOptimal, reference,
+};
 
 /// Rows of a kind: some are copies, some are the mean of all, all may be equal.
 fn rows(draws: &mut Draws, count: usize, dim: usize, kind: usize) -> Vec<Vec<f64>> {
@@ -24,10 +26,13 @@ fn matrix(rows: &[Vec<f64>], dim: usize) -> Matrix {
     Matrix::from_vec(dim, rows.concat().into_iter().map(|x| x as f32).collect::<Vec<_>>())
 }
 
-fn select(pool: &[Vec<f64>], paired: &[Vec<f64>], strategy: VOptimal, budget: usize) -> Picks {
+fn problem(pool: &[Vec<f64>], paired: &[Vec<f64>]) -> ProblemBuilder {
     let dim = pool[0].len();
-    let problem = Problem::of_pool(pool.len()).features(matrix(pool, dim), matrix(paired, dim));
-    problem.build().unwrap().select(&strategy, budget, &()).unwrap()
+    Problem::of_pool(pool.len()).features(matrix(pool, dim), matrix(paired, dim))
+}
+
+fn select(pool: &[Vec<f64>], paired: &[Vec<f64>], strategy: VOptimal, budget: usize) -> Picks {
+    problem(pool, paired).build().unwrap().select(&strategy, budget, &()).unwrap()
 }
 
 #[test]
@@ -41,10 +46,21 @@ fn picks_and_gains_have_the_bits_of_the_plain_loop() {
         let paired = rows(&mut draws, pairs, dim, case % 5);
         let budget = 1 + (budget * (pool.len() - 1) as f64).round() as usize;
         let strategy = VOptimal { prior: Some(prior), ..VOptimal::default() };
-        let found = select(&pool, &paired, strategy, budget);
+        let mut problem = problem(&pool, &paired);
+        let (usable, costs): (Vec<f64>, Vec<f64>) =
+            (0..pool.len()).map(|_| (draws.unit(), 0.1 + draws.below(3) as f64)).unzip();
+        // The money buys at least one item.
+        let weighed =
+            reference::Weighed { usable: &usable, costs: &costs, money: 2.1 + 9.0 * draws.unit() };
+        let weighed = (case % 2 == 1).then_some(&weighed);
+        if let Some(&reference::Weighed { money, .. }) = weighed {
+            let spend = Spend { costs: costs.clone(), money };
+            problem = problem.usable(usable.clone()).spend(Some(spend));
+        }
+        let found = problem.build().unwrap().select(&strategy, budget, &()).unwrap();
         let found: Vec<(usize, u64)> =
             found.picks.iter().map(|pick| (pick.index as usize, pick.score.to_bits())).collect();
-        let expected = reference::design(&pool, &paired, prior, budget);
+        let expected = reference::design(&pool, &paired, weighed, prior, budget);
         let expected: Vec<(usize, u64)> =
             expected.into_iter().map(|(item, gain)| (item, gain.to_bits())).collect();
         assert_eq!(found, expected, "case {case}");
@@ -82,9 +98,62 @@ fn every_gain_is_nearly_the_best_of_all() {
     // All items together stay the same, and so does their mean.
     for pick in &picks.picks {
         let rows: Vec<Vec<f64>> = left.iter().map(|(_, row)| row.clone()).collect();
-        let best = reference::design(&rows, &paired, 1.0, rows.len());
+        let best = reference::design(&rows, &paired, None, 1.0, rows.len());
         let own = left.iter().position(|(item, _)| *item == pick.index as usize).unwrap();
         assert!((best[0].1 - pick.score).abs() < 1e-9, "{pick:?} {:?}", best[0]);
         paired.push(left.remove(own).1);
     }
+}
+
+#[test]
+fn picks_say_what_is_near_and_what_learns() {
+    let mut draws = Draws::new(13);
+    let (pool, paired) = (rows(&mut draws, 60, 6, 1), rows(&mut draws, 9, 6, 0));
+    let picks = select(&pool, &paired, VOptimal::default(), 5);
+    for pick in &picks.picks {
+        let [nearest, learners @ ..] = &pick.near[..] else { panic!("{pick:?}") };
+        assert!(matches!(nearest.item, Neighbour::Paired(row) if row < 9), "{nearest:?}");
+        assert_eq!(learners.len(), 3);
+        for learner in learners {
+            let Neighbour::Pool(item) = learner.item else { panic!("{learner:?}") };
+            assert!(item != pick.index && (0.0..=1.0).contains(&learner.value), "{learner:?}");
+        }
+    }
+    // The first pick has copies, and what is the same learns the same.
+    let first = &picks.picks[0];
+    let copy =
+        (0..60).find(|&i| i != first.index as usize && pool[i] == pool[first.index as usize]);
+    let learns =
+        |near: &nextpair_engine::Near| Some(near.item) == copy.map(|i| Neighbour::Pool(i as u32));
+    assert!(copy.is_none() || first.near.iter().any(learns), "{first:?}");
+    let effect = picks.effect.unwrap();
+    let gains: f64 = picks.picks.iter().map(|pick| pick.score).sum();
+    assert!((effect.before - effect.after - gains).abs() < 1e-12, "{effect:?} {gains}");
+    assert!(effect.after < effect.random && effect.random < effect.before, "{effect:?}");
+}
+
+#[test]
+fn weights_that_are_none_are_refused() {
+    let mut draws = Draws::new(17);
+    let pool = rows(&mut draws, 4, 3, 0);
+    let refused = |change: &dyn Fn(ProblemBuilder) -> ProblemBuilder| -> String {
+        let built = change(problem(&pool, &[])).build();
+        let picked = built.and_then(|problem| problem.select(&VOptimal::default(), 2, &()));
+        picked.map(|picks| format!("{picks:?}")).unwrap_or_else(|error: Error| error.to_string())
+    };
+    let spend = |costs: &[f64], money| Some(Spend { costs: costs.to_vec(), money });
+    for (costs, money, said) in [
+        (&[1.0, 2.0][..], 5.0, "2 costs for 4 pool items"),
+        (&[1.0, 2.0, 0.0, 1.0], 5.0, "the cost of pool item 2 is 0"),
+        (&[1.0, f64::NAN, 1.0, 1.0], 5.0, "the cost of pool item 1 is NaN"),
+        (&[1.0; 4], -1.0, "spend is -1; it must be a number above 0"),
+        (&[3.0; 4], 2.0, "2 is too little to spend: the cheapest item costs 3"),
+    ] {
+        assert_eq!(refused(&|problem| problem.spend(spend(costs, money))), said);
+    }
+    let unlikely = vec![0.5, 1.5, 0.1, 0.2];
+    assert_eq!(refused(&|p| p.usable(unlikely.clone())), "the probability of pool item 1 is 1.5");
+    let built = problem(&pool, &pool).usable(vec![0.5; 4]).build().unwrap();
+    let error = built.select(&nextpair_engine::CoreSet::default(), 1, &()).unwrap_err();
+    assert_eq!(error.to_string(), "core-set does not weigh items by probabilities; v-optimal does");
 }

@@ -164,6 +164,7 @@ impl Scenario {
             from,
             strategy: strategy.strategy,
             budget: self.plan.budget(place.round),
+            spend: None,
             settings: Settings { groups, seed, ..Settings::default() },
             dedupe: strategy.dedupe,
         };
