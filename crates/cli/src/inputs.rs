@@ -7,8 +7,10 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nextpair::data::queue::read_refused;
-use nextpair::data::{Columns, Side, open_columns, read_groups, read_indices};
-use nextpair::engine::{Alike, BuiltIn, Metric, Rule, Scope, Settings, Strategy, group_labels};
+use nextpair::data::{Columns, Side, open_columns, read_costs, read_groups, read_indices};
+use nextpair::engine::{
+    Alike, BuiltIn, Metric, Rule, Scope, Settings, Spend, Strategy, group_labels,
+};
 use nextpair::{BagOfWords, Files, Paths, Selection, SimilarityPaths};
 
 use crate::device::SelectionDeviceArgs;
@@ -61,9 +63,21 @@ pub(crate) struct SelectionArgs {
     /// What the pool holds
     #[arg(long, value_parser = sides())]
     pub(crate) pool_side: Side,
-    /// How many items to pick
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = budget)]
-    pub(crate) budget: usize,
+    /// How many items to pick; with --spend, at most
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = budget,
+        required_unless_present = "spend"
+    )]
+    budget: Option<usize>,
+    /// v-optimal: pick what tells most for its cost, until this much is spent
+    #[arg(long, value_name = "MONEY", requires = "costs", allow_negative_numbers = true)]
+    spend: Option<f64>,
+    /// With --spend: what every pool item costs, as a CSV with the columns id and cost
+    #[arg(long, value_name = "FILE", requires = "spend")]
+    costs: Option<PathBuf>,
     /// How items are chosen
     #[arg(long, default_value = "hard-negative", value_parser = strategies())]
     strategy: String,
@@ -101,7 +115,7 @@ pub(crate) struct SelectionArgs {
     /// --features bow: rounds of k-means at most [default: 20]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     bow_iterations: Option<usize>,
-    /// herding, novelty: what people search for in a pool of images; items that it asks for count
+    /// v-optimal, herding, novelty: what people search for in a pool of images; items that it asks for count
     /// more. Embeddings of texts, or with --model lines of text or vectors like the dataset's text
     /// features (.npy)
     #[arg(long, value_name = "FILE")]
@@ -317,11 +331,13 @@ impl SelectionArgs {
         files.refused = self.refused()?.map(|ids| rows_of(&files, &ids)).transpose()?;
         files.device = self.device.of_search()?;
         files.metric = self.metric();
+        let budget = self.budget(files.items());
         let selection = Selection {
             strategy: self.strategy()?,
             settings: self.settings(files.pairs())?,
             dedupe: self.dedupe,
-            ..Selection::new(files, self.budget)
+            spend: self.spend((0..files.items() as u32).map(|item| files.pool_id(item)))?,
+            ..Selection::new(files, budget)
         };
         match selection.check() {
             Err(nextpair::Error::Selection(error)) => Err(self.blame(error)),
@@ -332,10 +348,26 @@ impl SelectionArgs {
     /// Checks that the strategy and the pool go with queries.
     pub(crate) fn check_queries(&self) -> Result<()> {
         if self.queries.is_some() {
-            ensure!(self.strategy()?.needs().queries, "--queries is for herding and novelty");
+            ensure!(
+                self.strategy()?.needs().queries,
+                "--queries is for v-optimal, herding and novelty"
+            );
             ensure!(self.pool_side == Side::Image, "--queries is for pools of images");
         }
         Ok(())
+    }
+
+    /// Returns how many items to pick, at most, from a pool of so many.
+    pub(crate) fn budget(&self, pool: usize) -> usize {
+        self.budget.unwrap_or(pool)
+    }
+
+    /// Returns what the items of these ids cost and what there is to spend, if that is given.
+    pub(crate) fn spend(&self, ids: impl Iterator<Item = String>) -> Result<Option<Spend>> {
+        let (Some(path), Some(money)) = (&self.costs, self.spend) else { return Ok(None) };
+        ensure!(self.strategy()?.needs().weighs, "--spend is for v-optimal");
+        let ids: Vec<String> = ids.collect();
+        Ok(Some(Spend { costs: read_costs(path, ids.iter().map(String::as_str))?, money }))
     }
 
     /// Returns the dataset that a model chooses from.

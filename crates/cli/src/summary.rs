@@ -15,6 +15,9 @@ pub(crate) struct Summary {
     strategy: &'static str,
     pool: usize,
     picks: usize,
+    /// What the picks cost together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spent: Option<f64>,
     /// Pool items that look like refused ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<usize>,
@@ -46,10 +49,13 @@ impl Summary {
         let at = |i: usize| sorted[i];
         let thresholds =
             (!sorted.is_empty()).then(|| [at(0), at(sorted.len() / 2), at(sorted.len() - 1)]);
+        let costs = picks.picks.iter().flat_map(|pick| &pick.facts);
+        let costs = costs.filter(|fact| fact.name == "cost").map(|fact| fact.value);
         Summary {
             strategy: strategy.name(),
             pool: picks.pool,
             picks: picks.picks.len(),
+            spent: costs.reduce(|sum, cost| sum + cost),
             left_out: picks.left_out,
             duplicates: picks.duplicates,
             thresholds,
@@ -81,6 +87,9 @@ impl Summary {
             return Ok(());
         }
         say!("picked      {} of {} by {}", self.picks, self.pool, self.strategy);
+        if let Some(spent) = self.spent {
+            say!("spent       {spent:.2}");
+        }
         if let Some(left_out) = self.left_out {
             say!("left out    {left_out} that look like what annotators skipped");
         }

@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod clip_retrieval;
+mod costs;
 #[cfg(test)]
 mod damage;
 pub mod dataset;
@@ -33,6 +34,7 @@ pub mod scenes;
 mod shape;
 pub mod text;
 
+pub use costs::read_costs;
 pub use difference::first_difference;
 pub use labels::{read_groups, read_ids, read_indices};
 pub use listed::listed;

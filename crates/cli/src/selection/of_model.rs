@@ -11,7 +11,7 @@ use nextpair::data::Side;
 use nextpair::data::dataset::{Dataset, FeatureSource};
 use nextpair::data::queue::{Anchor, refused};
 use nextpair::encode::DatasetEncoders;
-use nextpair::engine::{self as engine, Alike, BagOfWords, BuiltIn, Settings};
+use nextpair::engine::{self as engine, Alike, BagOfWords, BuiltIn, Settings, Spend};
 use nextpair::models::{Pair, Texts};
 use nextpair::scenario::{
     Bow, ItemVectors, ModelCandidates, PairNames, groups, read_queries, unpaired,
@@ -33,6 +33,7 @@ pub(crate) struct Modelled {
     vectors: ItemVectors,
     pub(super) strategy: BuiltIn,
     budget: usize,
+    spend: Option<Spend>,
     settings: Settings,
     /// Items of the dataset that annotators refused, in the form of the pool.
     refused: Option<Vec<usize>>,
@@ -88,14 +89,17 @@ impl SelectionArgs {
         self.check_rule(&settings, pairs.len())?;
         let BagOfWords { sample, iterations, .. } = self.words()?;
         let bow = Bow { sample, iterations, once: false };
+        let ids: Vec<String> = pool.iter().map(|unpaired| items.get(unpaired.item).id).collect();
+        let budget = self.budget(pool.len());
         Ok(Modelled {
             side: self.pool_side,
-            ids: pool.iter().map(|unpaired| items.get(unpaired.item).id).collect(),
+            spend: self.spend(ids.iter().cloned())?,
+            ids,
             pool: pool.into_iter().map(|unpaired| unpaired.own).collect(),
             pairs,
             vectors: ItemVectors::new(bow, &[]),
             strategy: self.strategy()?,
-            budget: self.budget,
+            budget,
             settings,
             refused,
             dedupe: self.dedupe,
@@ -118,8 +122,8 @@ fn check_pool(pool: usize, args: &SelectionArgs, dataset: &Path) -> Result<()> {
             dataset.display()
         );
     }
-    ensure!(args.budget > 0, engine::Error::ZeroBudget);
-    let budget = args.budget;
+    let budget = args.budget(pool);
+    ensure!(budget > 0, engine::Error::ZeroBudget);
     ensure!(budget <= pool, engine::Error::BudgetTooLarge { budget, pool });
     Ok(())
 }
@@ -137,7 +141,8 @@ impl Modelled {
             queries: self.queries.as_ref(),
         };
         let (strategy, budget, dedupe) = (self.strategy, self.budget, self.dedupe);
-        Selection { from, strategy, budget, spend: None, settings: self.settings.clone(), dedupe }
+        let (spend, settings) = (self.spend.clone(), self.settings.clone());
+        Selection { from, strategy, budget, spend, settings, dedupe }
     }
 
     pub(super) fn names(&self) -> Box<dyn Names + '_> {

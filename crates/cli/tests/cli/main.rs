@@ -18,6 +18,7 @@ mod guards;
 mod large;
 mod logs;
 mod manners;
+mod money;
 mod not_finite;
 mod outputs;
 mod pages;

@@ -35,7 +35,10 @@ fn flags_that_ask_the_impossible() {
         ("--seed -1", "invalid value '-1' for '--seed <SEED>'"),
         ("--top-k -2", "invalid value '-2' for '--top-k <K>'"),
         ("--colour red", "unexpected argument '--colour'"),
-        ("--queries texts.npy", "--queries is for herding and novelty"),
+        (
+            "--strategy core-set --queries texts.npy",
+            "--queries is for v-optimal, herding and novelty",
+        ),
         ("--strategy herding --queries texts.npy --pool-side text", "is for pools of images"),
         ("--usable nowhere.jsonl", "nowhere.jsonl"),
         ("--device gpu", "there are cpu, cuda, cuda:N and auto"),

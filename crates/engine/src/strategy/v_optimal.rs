@@ -12,7 +12,7 @@ use crate::packed::Packed;
 use crate::parameters::parameters;
 use crate::points::weights_asked_for;
 use crate::problem::{PAIRED_FEATURES, POOL_FEATURES};
-use crate::{Error, Features, ItemFeatures, Pick, Picks, Problem, Progress, Size};
+use crate::{Error, Fact, Features, ItemFeatures, Pick, Picks, Problem, Progress, Size, Spend};
 
 parameters! {
     /// Items whose pairs make predictions for all items least uncertain (V-optimal design; Yu, Bi and Tresp, ICML 2006).
@@ -75,7 +75,9 @@ impl Strategy for VOptimal {
             let Some(Taken { item, gain, direction, learners }) = design.take() else { break };
             let near = |(item, value)| Near { item: Neighbour::Pool(item), value };
             let near = learners.into_iter().map(near).collect();
-            picks.push(Pick { near, ..Pick::new(item, gain) });
+            let cost = |spend: &Spend| Fact { name: "cost", value: spend.costs[item as usize] };
+            let facts = problem.spend().map(cost).into_iter().collect();
+            picks.push(Pick { near, facts, ..Pick::new(item, gain) });
             directions.extend(direction);
             progress.advance(1);
         }
