@@ -172,6 +172,62 @@ def numpy_herding(chunk, rows):
     return picks
 
 
+def directions(axes):
+    """Unit rows of pool and pairs, less their mean, along so many principal axes."""
+    pool, paired = load("pool"), load("images")
+    mean = (pool.sum(0, dtype=np.float64) + paired.sum(0, dtype=np.float64)) / (len(pool) + len(paired))
+    both = [matrix - mean.astype(np.float32) for matrix in (pool, paired)]
+    if axes < pool.shape[1]:
+        covariance = sum((matrix.T @ matrix).astype(np.float64) for matrix in both)
+        kept = np.linalg.eigh(covariance)[1][:, ::-1][:, :axes].astype(np.float32)
+        both = [matrix @ kept for matrix in both]
+    return [unit(matrix) for matrix in both]
+
+
+def design(pool, paired, times, square, state):
+    """Greedy V-optimal design: rank-one updates of all items by one product with two vectors a pick."""
+    count = len(pool) + len(paired)
+    targets = (square(pool) + square(paired)) / count
+    inverse = np.linalg.inv(np.eye(len(targets)) + square(paired))
+    a, b = state(pool, inverse), state(pool, inverse @ targets @ inverse)
+    picks, left = [], np.zeros(len(pool), np.float32)
+    while len(picks) < BUDGET:
+        item = int(np.argmax(np.maximum(b, 0) / (1 + a) + left))
+        picks.append(item)
+        left[item] = -np.inf
+        x = np.asarray(pool[item], dtype=np.float64)
+        u = inverse @ x
+        h, k, s = inverse @ (targets @ u), u @ targets @ u, 1 / (1 + x @ u)
+        c, e = times(pool, np.stack([u, h], 1).astype(np.float32))
+        a -= s * c * c
+        b += s * s * k * c * c - 2 * s * c * e
+        inverse -= s * np.outer(u, u)
+    return picks
+
+
+def numpy_design(axes, chunk, rows):
+    def state(pool, matrix):
+        matrix = matrix.astype(np.float32)
+        blocks = (pool[at : at + chunk] for at in range(0, len(pool), chunk))
+        return np.concatenate([np.einsum("ij,ij->i", block @ matrix, block) for block in blocks])
+
+    square = lambda matrix: (matrix.T @ matrix).astype(np.float64)
+    return design(*directions(axes), lambda pool, pair: (pool @ pair).T, square, state)
+
+
+def torch_design(axes, chunk, rows):
+    import torch
+
+    def state(pool, matrix):
+        matrix = torch.from_numpy(matrix.astype(np.float32))
+        return torch.cat([((block @ matrix) * block).sum(1) for block in pool.split(chunk)]).numpy()
+
+    square = lambda matrix: (matrix.T @ matrix).numpy().astype(np.float64)
+    times = lambda pool, pair: (pool @ torch.from_numpy(pair)).T.contiguous().numpy()
+    pool, paired = (torch.from_numpy(matrix) for matrix in directions(axes))
+    return design(pool, paired, times, square, state)
+
+
 @functools.cache
 def centres_then_pool():
     return np.concatenate([load("images"), load("pool")])
@@ -221,6 +277,10 @@ RIVALS = {
     "torch": ("torch", SELECT, torch_select),
     "numpy-greedy": ("numpy", ("images", "pool"), numpy_core_set),
     "numpy-herding": ("numpy", ("images", "pool"), numpy_herding),
+    "numpy-512": ("numpy", ("images", "pool"), functools.partial(numpy_design, 512)),
+    "torch-512": ("torch", ("images", "pool"), functools.partial(torch_design, 512)),
+    "numpy-128": ("numpy", ("images", "pool"), functools.partial(numpy_design, 128)),
+    "torch-128": ("torch", ("images", "pool"), functools.partial(torch_design, 128)),
     "scikit-activeml": ("skactiveml.pool", (), skactiveml_core_set),
     "lightly-mundig": ("lightly_mundig", (), mundig_core_set),
 }

@@ -40,10 +40,11 @@ const TUNING_ROWS: usize = 32_768;
 /// A rival that does not compute in single precision throughout. Its answers are replayed.
 const COARSE_RIVAL: &str = "lightly-mundig";
 
-/// A rival whose every pick depends on the ones before.
-const GREEDY_RIVAL: &str = "numpy-herding";
+/// Rivals whose every pick depends on the ones before.
+const GREEDY_RIVALS: [&str; 5] =
+    ["numpy-herding", "numpy-512", "torch-512", "numpy-128", "torch-128"];
 
-/// Runs `cargo xtask bench select|core-set|herding|embed|train|score|gpu|scale|annotate [FLAGS]`.
+/// Runs `cargo xtask bench select|core-set|herding|design|embed|train|score|gpu|scale|annotate [FLAGS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let (name, flags) = arguments.split_first().context(options::USAGE)?;
     let can_do_without =
@@ -151,7 +152,7 @@ impl Contestant {
         if self.agreement.is_some() && picks == self.picks {
             return Ok(());
         }
-        let agreement = if self.name == GREEDY_RIVAL {
+        let agreement = if GREEDY_RIVALS.contains(&self.name.as_str()) {
             compare_greedy(&reference[..budget], &picks)
         } else if self.name == COARSE_RIVAL {
             compare_coarse(&reference[..budget], &picks, process.shortfall(&picks)?)

@@ -16,6 +16,7 @@ pub(super) enum Bench {
     Select,
     CoreSet,
     Herding,
+    Design,
 }
 
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ pub(super) struct Case {
 
 impl Bench {
     pub(super) fn named(name: &str) -> Option<Self> {
-        [Bench::Select, Bench::CoreSet, Bench::Herding]
+        [Bench::Select, Bench::CoreSet, Bench::Herding, Bench::Design]
             .into_iter()
             .find(|bench| bench.name() == name)
     }
@@ -44,6 +45,7 @@ impl Bench {
             Bench::Select => "select",
             Bench::CoreSet => "core-set",
             Bench::Herding => "herding",
+            Bench::Design => "design",
         }
     }
 
@@ -71,6 +73,15 @@ impl Bench {
                 vec![
                     Case { rivals, ..select("herding", 1.0, note) },
                     Case { rivals: &[], ..select("novelty", 1.0, note) },
+                ]
+            }
+            Bench::Design => {
+                let (all, note) = (&["numpy-512", "torch-512"], "Eigenvalues fall like i^-1.");
+                let few = &["numpy-128", "torch-128"];
+                let axes = "Eigenvalues fall like i^-1; 128 principal axes.";
+                vec![
+                    Case { rivals: all, ..select("512", 1.0, note) },
+                    Case { rivals: few, ..select("128", 1.0, axes) },
                 ]
             }
             Bench::CoreSet => vec![

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::case::Case;
 
 pub(super) const USAGE: &str =
-    "cargo xtask bench select|core-set|herding|embed|train|score|gpu|scale|annotate [FLAGS]
+    "cargo xtask bench select|core-set|herding|design|embed|train|score|gpu|scale|annotate [FLAGS]
   --only CASE        this case alone (repeat for more)
   --repeats N        timed rounds, 5 unless told otherwise
   --rivals A,B       these rivals in every case; 'none' for none
@@ -17,7 +17,7 @@ pub(super) const USAGE: &str =
   --pool N, --pairs N, --dim N, --budget N
                      other sizes than those of the case (select, core-set)
   --without A,B      vector instructions that we do without (avx512, vnni, avx2); rivals keep
-                     them (select, core-set, herding, train, score)
+                     them (select, core-set, herding, design, train, score)
   --venv DIR         a Python environment that has bench/requirements.txt; also NEXTPAIR_BENCH_VENV
   --out DIR          folder of the record: bench/results, or target/bench-results when
                      sizes, cases or rivals are not the standard ones";

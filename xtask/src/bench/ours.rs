@@ -17,7 +17,7 @@ pub(super) struct Ours<'a> {
     pub(super) binary: &'a Path,
     pub(super) data: &'a Path,
     pub(super) bench: Bench,
-    /// The name of the case. Those of herding are strategies.
+    /// The name of the case. Those of herding are strategies, those of design dimensions.
     pub(super) case: &'a str,
     pub(super) threads: usize,
     /// Vector instructions to do without, separated by commas.
@@ -53,6 +53,7 @@ impl Ours<'_> {
         match self.bench {
             Bench::Select => command.arg("--paired-texts").arg(self.data.join("texts.npy")),
             Bench::CoreSet => command.args(["--strategy", "core-set"]),
+            Bench::Design => command.args(["--strategy", "v-optimal", "--dimensions", self.case]),
             Bench::Herding => command
                 .arg("--paired-texts")
                 .arg(self.data.join("texts.npy"))
