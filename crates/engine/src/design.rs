@@ -8,13 +8,12 @@
 
 use rayon::prelude::*;
 
+use crate::directions::{Directions, LANES};
 use crate::error::unless_stopped;
 use crate::packed::Packed;
 use crate::widest::widest;
 use crate::{Error, Progress};
 
-/// Items that are updated together.
-const LANES: usize = 16;
 /// Groups of a piece of work.
 const GROUPS: usize = 64;
 
@@ -60,8 +59,7 @@ impl Moments {
 /// Items of a pool, and how uncertain predictions for them are.
 pub(crate) struct Design {
     moments: Moments,
-    /// Directions of the pool, dimension by dimension for a group of items.
-    directions: Vec<[f32; LANES]>,
+    directions: Directions,
     groups: Vec<Group>,
     /// Most learners that are told of a pick.
     learners: usize,
@@ -120,55 +118,48 @@ struct Learner {
 }
 
 impl Design {
-    /// States the design for a pool. `direction`, `weight` and `cost` are those of an item.
+    /// States the design for a pool. `weight` and `cost` are those of an item.
     pub(crate) fn new(
         moments: Moments,
-        items: usize,
-        direction: impl Fn(usize, &mut [f64]) + Sync,
+        directions: Directions,
         (weight, cost): (impl Fn(usize) -> f64 + Sync, impl Fn(usize) -> f64 + Sync),
         (money, learners): (f64, usize),
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
-        let (dim, count) = (moments.dim, items.div_ceil(LANES));
+        let (dim, items) = (moments.dim, directions.count);
         let [zeros, ones] = [[0.0; LANES], [1.0; LANES]];
         let group = Group { a: zeros, b: zeros, weight: ones, cost: ones, gone: [true; LANES] };
-        let mut directions = vec![[0.0; LANES]; count * dim];
-        let mut groups = vec![group; count];
+        let mut groups = vec![group; items.div_ceil(LANES)];
         let packed = [&moments.inverse, &moments.twice()].map(|matrix| {
             Packed::new(dim, dim, |at, out| out.copy_from_slice(&matrix[at * dim..][..dim]))
         });
         progress.start("variance", items as u64);
-        let pieces = directions.par_chunks_mut(GROUPS * dim);
-        let pieces = pieces.zip(groups.par_chunks_mut(GROUPS)).enumerate();
-        let first =
-            |(piece, (directions, groups)): (usize, (&mut [[f32; LANES]], &mut [Group]))| {
-                unless_stopped(progress)?;
-                let first = piece * GROUPS * LANES;
-                let rows = (items - first).min(groups.len() * LANES);
-                let (mut x, mut images) = (vec![0.0; rows * dim], vec![0.0; rows * dim]);
-                for (at, x) in x.chunks_exact_mut(dim).enumerate() {
-                    direction(first + at, x);
-                    let own = &mut directions[at / LANES * dim..][..dim];
-                    own.iter_mut().zip(x).for_each(|(lanes, x)| lanes[at % LANES] = *x as f32);
+        let pieces = groups.par_chunks_mut(GROUPS).enumerate();
+        let first = |(piece, groups): (usize, &mut [Group])| {
+            unless_stopped(progress)?;
+            let first = piece * GROUPS * LANES;
+            let rows = (items - first).min(groups.len() * LANES);
+            let (mut x, mut images) = (vec![0.0; rows * dim], vec![0.0; rows * dim]);
+            let each = x.chunks_exact_mut(dim).enumerate();
+            each.for_each(|(at, x)| directions.read(first + at, x));
+            for (packed, is_b) in packed.iter().zip([false, true]) {
+                packed.products(&x, &mut images);
+                let both = x.chunks_exact(dim).zip(images.chunks_exact(dim));
+                for (at, (x, y)) in both.enumerate() {
+                    let group = &mut groups[at / LANES];
+                    let of = if is_b { &mut group.b } else { &mut group.a };
+                    of[at % LANES] = dot(x, y);
                 }
-                for (packed, is_b) in packed.iter().zip([false, true]) {
-                    packed.products(&x, &mut images);
-                    let both = x.chunks_exact(dim).zip(images.chunks_exact(dim));
-                    for (at, (x, y)) in both.enumerate() {
-                        let group = &mut groups[at / LANES];
-                        let of = if is_b { &mut group.b } else { &mut group.a };
-                        of[at % LANES] = dot(x, y);
-                    }
-                }
-                for at in 0..rows {
-                    let (group, lane) = (&mut groups[at / LANES], at % LANES);
-                    group.gone[lane] = false;
-                    group.weight[lane] = weight(first + at);
-                    group.cost[lane] = cost(first + at);
-                }
-                progress.advance(rows as u64);
-                Ok::<_, Error>(best_of(groups, first, money))
-            };
+            }
+            for at in 0..rows {
+                let (group, lane) = (&mut groups[at / LANES], at % LANES);
+                group.gone[lane] = false;
+                group.weight[lane] = weight(first + at);
+                group.cost[lane] = cost(first + at);
+            }
+            progress.advance(rows as u64);
+            Ok::<_, Error>(best_of(groups, first, money))
+        };
         let best = pieces.map(first).try_reduce(|| Best::NONE, |one, other| Ok(one.or(other)))?;
         Ok(Design { moments, directions, groups, learners, money, best })
     }
@@ -178,6 +169,11 @@ impl Design {
         self.moments.variance()
     }
 
+    /// The directions of the pool.
+    pub(crate) fn directions(&self) -> &Directions {
+        &self.directions
+    }
+
     /// Takes the best item, unless nothing is left that the money buys.
     pub(crate) fn take(&mut self) -> Option<Taken> {
         let Best { item, gain, .. } = self.best;
@@ -185,11 +181,11 @@ impl Design {
         let group = self.groups.get_mut(at)?;
         group.gone[lane] = true;
         self.money -= group.cost[lane];
-        let own = &self.directions[at * dim..][..dim];
-        let direction: Vec<f64> = own.iter().map(|lanes| f64::from(lanes[lane])).collect();
+        let mut direction = vec![0.0; dim];
+        self.directions.read(item as usize, &mut direction);
         let (change, factors) = self.moments.observe(&direction, group.weight[lane]);
         let (most, money) = (self.learners, self.money);
-        let pieces = self.directions.par_chunks(GROUPS * dim);
+        let pieces = self.directions.groups.par_chunks(GROUPS * dim);
         let pieces = pieces.zip(self.groups.par_chunks_mut(GROUPS)).enumerate();
         let update = |(piece, (directions, groups)): (usize, (&[[f32; LANES]], &mut [Group]))| {
             let first = piece * GROUPS * LANES;

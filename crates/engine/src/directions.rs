@@ -65,25 +65,72 @@ impl Space {
         x.iter_mut().zip(&self.mean).for_each(|(x, mean)| *x -= mean);
     }
 
-    /// The direction of an item; zero, if it is the mean.
-    pub(crate) fn direction(&self, matrix: &Matrix, row: usize, out: &mut [f64]) {
+    /// The directions of items from the first one on; zero for an item that is the mean.
+    fn directions(&self, matrix: &Matrix, first: usize, out: &mut [f64]) {
+        let (dim, own) = (self.dim(), self.mean.len());
+        let read = |x: &mut [f64]| {
+            x.chunks_exact_mut(own).zip(first..).for_each(|(x, row)| {
+                matrix.read_f64(row, x);
+                self.centre(x);
+            });
+        };
         match &self.axes {
-            None => {
-                matrix.read_f64(row, out);
-                self.centre(out);
-            }
+            None => read(out),
             Some(axes) => {
-                let mut x = vec![0.0; self.mean.len()];
-                matrix.read_f64(row, &mut x);
-                self.centre(&mut x);
+                let mut x = vec![0.0; out.len() / dim * own];
+                read(&mut x);
                 axes.products(&x, out);
             }
         }
-        // Scaled first, so that squares neither overflow nor vanish.
-        let scale = power_above(out.iter().fold(0.0, |most, x| f64::max(most, x.abs())));
-        out.iter_mut().for_each(|x| *x /= scale);
-        let length = out.iter().fold(0.0, |sum, x| sum + x * x).sqrt();
-        out.iter_mut().for_each(|x| *x = if length > 0.0 { on_grid(*x / length) } else { 0.0 });
+        for out in out.chunks_exact_mut(dim) {
+            // Scaled first, so that squares neither overflow nor vanish.
+            let scale = power_above(out.iter().fold(0.0, |most, x| f64::max(most, x.abs())));
+            out.iter_mut().for_each(|x| *x /= scale);
+            let length = out.iter().fold(0.0, |sum, x| sum + x * x).sqrt();
+            let unit = |x: &f64| if length > 0.0 { on_grid(*x / length) } else { 0.0 };
+            out.iter_mut().for_each(|x| *x = unit(x));
+        }
+    }
+}
+
+/// Items that lie side by side in memory.
+pub(crate) const LANES: usize = 16;
+
+/// The directions of items, dimension by dimension for a group of items. Single precision holds them exactly.
+pub(crate) struct Directions {
+    pub(crate) count: usize,
+    pub(crate) dim: usize,
+    pub(crate) groups: Vec<[f32; LANES]>,
+}
+
+impl Directions {
+    /// The directions of all items.
+    pub(crate) fn of(
+        space: &Space,
+        matrix: &Matrix,
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
+        let (count, dim) = (matrix.rows(), space.dim());
+        let mut groups = vec![[0.0; LANES]; count.div_ceil(LANES) * dim];
+        progress.start("directions", count as u64);
+        groups.par_chunks_mut(dim).enumerate().try_for_each(|(group, lanes)| {
+            unless_stopped(progress)?;
+            let first = group * LANES;
+            let mut all = vec![0.0; LANES.min(count - first) * dim];
+            space.directions(matrix, first, &mut all);
+            for (lane, x) in all.chunks_exact(dim).enumerate() {
+                lanes.iter_mut().zip(x).for_each(|(lanes, x)| lanes[lane] = *x as f32);
+            }
+            progress.advance((all.len() / dim) as u64);
+            Ok::<_, Error>(())
+        })?;
+        Ok(Directions { count, dim, groups })
+    }
+
+    /// The direction of an item.
+    pub(crate) fn read(&self, item: usize, out: &mut [f64]) {
+        let own = &self.groups[item / LANES * self.dim..][..self.dim];
+        out.iter_mut().zip(own).for_each(|(x, lanes)| *x = f64::from(lanes[item % LANES]));
     }
 }
 
@@ -107,7 +154,13 @@ pub(crate) fn squares(
         let packed =
             Packed::new(rows, dim, |at, out| out.copy_from_slice(&columns[at * rows..][..rows]));
         let mut products = vec![0.0; dim * dim];
-        packed.products(&columns, &mut products);
+        packed.upper_products(&columns, &mut products);
+        for at in 0..dim * dim {
+            let (row, column) = (at / dim, at % dim);
+            if column < row {
+                products[at] = products[column * dim + row];
+            }
+        }
         progress.advance(rows as u64);
         Ok(products.into_iter().map(|product| (product / (GRID * GRID)) as i128).collect())
     };

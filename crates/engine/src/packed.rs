@@ -42,16 +42,29 @@ impl Packed {
     /// Writes the canonical dot products of `rows`, one vector after the other, with all packed
     /// vectors to `out`, row by row.
     pub(crate) fn products(&self, rows: &[f64], out: &mut [f64]) {
+        self.products_from(rows, out, |_| 0);
+    }
+
+    /// Like [`products`](Self::products) of the packed vectors themselves: only those with a vector that is not before
+    /// the row's block.
+    pub(crate) fn upper_products(&self, rows: &[f64], out: &mut [f64]) {
+        self.products_from(rows, out, |block| block * (BLOCK / LANES));
+    }
+
+    /// The products with the groups from the first one for a block on.
+    fn products_from(&self, rows: &[f64], out: &mut [f64], first: impl Fn(usize) -> usize) {
         let (dim, count) = (self.dim, self.count);
         let mut interleaved = vec![0.0; dim * BLOCK.min((rows.len() / dim).next_multiple_of(ROWS))];
-        for (rows, out) in rows.chunks(BLOCK * dim).zip(out.chunks_mut(BLOCK * count)) {
+        let blocks = rows.chunks(BLOCK * dim).zip(out.chunks_mut(BLOCK * count));
+        for (block, (rows, out)) in blocks.enumerate() {
             for (at, row) in rows.chunks_exact(dim).enumerate() {
                 let four = &mut interleaved[at / ROWS * ROWS * dim..][..ROWS * dim];
                 let places = four.iter_mut().skip(at % ROWS).step_by(ROWS);
                 places.zip(row).for_each(|(place, value)| *place = *value);
             }
             // A group stays in cache while all rows of the block pass by.
-            for (group, packed) in self.values.chunks_exact(LANES * dim).enumerate() {
+            let groups = self.values.chunks_exact(LANES * dim).enumerate();
+            for (group, packed) in groups.skip(first(block)) {
                 let lanes = group * LANES..count.min((group + 1) * LANES);
                 let fours = interleaved.chunks_exact(ROWS * dim);
                 for (four, out) in fours.zip(out.chunks_mut(ROWS * count)) {
@@ -107,5 +120,19 @@ mod tests {
                 assert_eq!(found.to_bits(), f64::to_bits(sum));
             }
         }
+    }
+
+    #[test]
+    fn upper_products_are_half_of_all() {
+        let (mut draws, dim, count) = (Draws::new(2), 7, 150);
+        let x: Vec<f64> = (0..count * dim).map(|_| draws.normal()).collect();
+        let packed = Packed::new(dim, count, |at, out| out.copy_from_slice(&x[at * dim..][..dim]));
+        let (mut all, mut upper) = (vec![0.0; count * count], vec![0.0; count * count]);
+        packed.products(&x, &mut all);
+        packed.upper_products(&x, &mut upper);
+        for (at, (all, upper)) in all.iter().zip(&upper).enumerate() {
+            assert!(all == upper || (at % count < at / count && *upper == 0.0), "{at}");
+        }
+        assert!(upper.contains(&0.0));
     }
 }

@@ -1,12 +1,12 @@
 //! Greedy V-optimal design, also known as transductive experimental design: items whose pairs make predictions for all
 //! items least uncertain. The mathematics is in [`crate::design`].
 
-use nextpair_core::{Effect, Matrix, Near, Neighbour, draw};
+use nextpair_core::{Effect, Near, Neighbour, draw};
 use rayon::prelude::*;
 
 use super::{Needs, Sharded, Strategy, above_zero};
 use crate::design::{Design, Moments, Taken};
-use crate::directions::{GRID, Space, on_grid, squares};
+use crate::directions::{Directions, GRID, Space, on_grid, squares};
 use crate::error::unless_stopped;
 use crate::packed::Packed;
 use crate::parameters::parameters;
@@ -65,8 +65,10 @@ impl Strategy for VOptimal {
         let features = problem.features()?;
         check_dimensions(features)?;
         let space = Space::of([&features.pool, &features.paired], self.dimensions, progress)?;
-        let stated = Stated::new(self, problem, features, &space, progress)?;
-        let mut design = stated.design(progress)?;
+        let pool = Directions::of(&space, &features.pool, progress)?;
+        let paired = Directions::of(&space, &features.paired, progress)?;
+        let stated = Stated::new(self, problem, [&pool, &paired], progress)?;
+        let mut design = stated.design(pool, progress)?;
         let before = design.variance();
         progress.start("design", budget as u64);
         let (mut picks, mut directions) = (Vec::new(), Vec::new());
@@ -83,9 +85,10 @@ impl Strategy for VOptimal {
         }
         let mut picks = Picks::of(picks, problem.pool());
         if problem.explain() > 0 {
-            let nearest = stated.nearest_paired(&directions);
+            let nearest = nearest(&paired, &directions);
             picks.picks.iter_mut().zip(nearest).for_each(|(pick, near)| pick.near.insert(0, near));
-            let (after, random) = (design.variance(), stated.at_random(picks.picks.len())?);
+            let (after, random) =
+                (design.variance(), stated.at_random(design.directions(), picks.picks.len())?);
             picks.effect = Some(Effect { measure: "uncertainty", before, after, random });
         }
         Ok(picks)
@@ -118,41 +121,39 @@ type Weights<'a> = [&'a (dyn Fn(usize) -> f64 + Sync); 2];
 /// A design before its first pick.
 struct Stated<'a> {
     problem: &'a Problem,
-    features: &'a Features,
-    space: &'a Space,
     /// The mean of `x x'` over pool and paired items, by how much they count.
     targets: Vec<f64>,
     /// The prior and `x x'` of the paired items.
     information: Vec<f64>,
+    dim: usize,
 }
 
 impl<'a> Stated<'a> {
     fn new(
         settings: &VOptimal,
         problem: &'a Problem,
-        features: &'a Features,
-        space: &'a Space,
+        [pool, paired]: [&Directions; 2],
         progress: &dyn Progress,
     ) -> Result<Self, Error> {
-        let (sizes, dim) = ([features.pool.rows(), features.paired.rows()], space.dim());
+        let (sizes, dim) = ([pool.count, paired.count], pool.dim);
         let own = |sums: Vec<i128>| sums.into_iter().map(|sum| sum as f64 * GRID * GRID);
-        let sums = |matrix: &Matrix, weight: &(dyn Fn(usize) -> f64 + Sync)| {
+        let sums = |directions: &Directions, weight: &(dyn Fn(usize) -> f64 + Sync)| {
             let weighed = |row: usize, out: &mut [f64]| {
-                space.direction(matrix, row, out);
+                directions.read(row, out);
                 let root = weight(row).sqrt();
                 if root != 1.0 {
                     out.iter_mut().for_each(|x| *x = on_grid(*x * root));
                 }
             };
-            squares(matrix.rows(), dim, weighed, progress)
+            squares(directions.count, dim, weighed, progress)
         };
-        let of_paired = sums(&features.paired, &|_| 1.0)?;
+        let of_paired = sums(paired, &|_| 1.0)?;
         let asked = problem.queries().map(|queries| weights_asked_for(queries, sizes, progress));
         let asked = asked.transpose()?;
         let (of_pool, of_targets, count) = match (&asked, problem.usable()) {
             (None, None) => {
-                let pool = sums(&features.pool, &|_| 1.0)?;
-                (pool, of_paired.clone(), (sizes[0] + sizes[1]) as f64)
+                let of_pool = sums(pool, &|_| 1.0)?;
+                (of_pool, of_paired.clone(), (sizes[0] + sizes[1]) as f64)
             }
             (asked, usable) => {
                 // Largest 1, so that rows stay on the grid.
@@ -163,8 +164,7 @@ impl<'a> Stated<'a> {
                     [&|at| of_asked(at) * of_usable(at), &|at| of_asked(sizes[0] + at)];
                 let total = (0..sizes[0]).map(weights[0]).chain((0..sizes[1]).map(weights[1]));
                 let total = total.fold(0.0, |sum, weight| sum + weight);
-                let pool = sums(&features.pool, weights[0])?;
-                (pool, sums(&features.paired, weights[1])?, total)
+                (sums(pool, weights[0])?, sums(paired, weights[1])?, total)
             }
         };
         let both = of_pool.into_iter().zip(of_targets).map(|(pool, paired)| pool + paired);
@@ -172,71 +172,31 @@ impl<'a> Stated<'a> {
         let mut information: Vec<f64> = own(of_paired).collect();
         let prior = settings.prior.unwrap_or(1.0);
         information.iter_mut().step_by(dim + 1).for_each(|diagonal| *diagonal += prior);
-        Ok(Stated { problem, features, space, targets, information })
+        Ok(Stated { problem, targets, information, dim })
     }
 
     fn moments(&self, information: Vec<f64>) -> Moments {
-        Moments::new(self.targets.clone(), information, self.space.dim())
+        Moments::new(self.targets.clone(), information, self.dim)
     }
 
-    fn design(&self, progress: &dyn Progress) -> Result<Design, Error> {
-        let Features { pool, .. } = self.features;
+    fn design(&self, pool: Directions, progress: &dyn Progress) -> Result<Design, Error> {
         let (usable, spend) = (self.problem.usable(), self.problem.spend());
         let weight = |item: usize| usable.map_or(1.0, |usable| usable[item]);
         let cost = |item: usize| spend.map_or(1.0, |spend| spend.costs[item]);
         // What is left after many purchases is rounded.
         let money = spend.map_or(f64::INFINITY, |spend| spend.money * (1.0 + 1e-9));
-        let direction = |item: usize, out: &mut [f64]| self.space.direction(pool, item, out);
         let moments = self.moments(self.information.clone());
         let limits = (money, self.problem.explain());
-        Design::new(moments, pool.rows(), direction, (weight, cost), limits, progress)
-    }
-
-    /// The paired item with the largest cosine for each direction, ties to the first; none without pairs.
-    fn nearest_paired(&self, directions: &[f64]) -> Vec<Near> {
-        let (Features { paired, .. }, dim) = (self.features, self.space.dim());
-        let starts: Vec<usize> = (0..paired.rows()).step_by(PAIRED).collect();
-        let of_block = |first: usize| -> Vec<(u32, f64)> {
-            let count = PAIRED.min(paired.rows() - first);
-            let packed = Packed::new(dim, count, |at, out| {
-                self.space.direction(paired, first + at, out);
-            });
-            let mut best = Vec::with_capacity(directions.len() / dim);
-            for some in directions.chunks(PAIRED * dim) {
-                let mut cosines = vec![0.0; some.len() / dim * count];
-                packed.products(some, &mut cosines);
-                best.extend(cosines.chunks_exact(count).map(|cosines| {
-                    let each = (first as u32..).zip(cosines);
-                    each.fold((0, f64::NEG_INFINITY), |best, (row, &cosine)| {
-                        if cosine > best.1 { (row, cosine) } else { best }
-                    })
-                }));
-            }
-            best
-        };
-        let nearer = |mut one: Vec<(u32, f64)>, other: Vec<(u32, f64)>| {
-            one.iter_mut().zip(other).for_each(|(one, other)| {
-                if other.1 > one.1 {
-                    *one = other;
-                }
-            });
-            one
-        };
-        let best = starts.into_par_iter().map(of_block).reduce_with(nearer).unwrap_or_default();
-        let near = |(row, value)| Near { item: Neighbour::Paired(row), value };
-        best.into_iter().map(near).collect()
+        Design::new(moments, pool, (weight, cost), limits, progress)
     }
 
     /// The mean variance that random batches of so many items leave.
-    fn at_random(&self, count: usize) -> Result<f64, Error> {
-        let (Features { pool, .. }, dim) = (self.features, self.space.dim());
+    fn at_random(&self, pool: &Directions, count: usize) -> Result<f64, Error> {
         let left = |batch: u64| {
             let purpose = RANDOM_BATCH + (batch << 32);
-            let drawn = draw::sample(self.problem.seed(), purpose, pool.rows(), count);
-            let read = |at: usize, out: &mut [f64]| {
-                self.space.direction(pool, drawn[at] as usize, out);
-            };
-            let added = squares(drawn.len(), dim, read, &())?;
+            let drawn = draw::sample(self.problem.seed(), purpose, pool.count, count);
+            let read = |at: usize, out: &mut [f64]| pool.read(drawn[at] as usize, out);
+            let added = squares(drawn.len(), self.dim, read, &())?;
             let sums = self.information.iter().zip(added);
             let information = sums.map(|(known, added)| known + added as f64 * GRID * GRID);
             Ok(self.moments(information.collect()).variance())
@@ -244,4 +204,37 @@ impl<'a> Stated<'a> {
         let all: Result<Vec<f64>, Error> = (0..RANDOM_BATCHES).into_par_iter().map(left).collect();
         Ok(all?.into_iter().sum::<f64>() / RANDOM_BATCHES as f64)
     }
+}
+
+/// The paired item with the largest cosine for each direction, ties to the first; none without pairs.
+fn nearest(paired: &Directions, directions: &[f64]) -> Vec<Near> {
+    let dim = paired.dim;
+    let starts: Vec<usize> = (0..paired.count).step_by(PAIRED).collect();
+    let of_block = |first: usize| -> Vec<(u32, f64)> {
+        let count = PAIRED.min(paired.count - first);
+        let packed = Packed::new(dim, count, |at, out| paired.read(first + at, out));
+        let mut best = Vec::with_capacity(directions.len() / dim);
+        for some in directions.chunks(PAIRED * dim) {
+            let mut cosines = vec![0.0; some.len() / dim * count];
+            packed.products(some, &mut cosines);
+            best.extend(cosines.chunks_exact(count).map(|cosines| {
+                let each = (first as u32..).zip(cosines);
+                each.fold((0, f64::NEG_INFINITY), |best, (row, &cosine)| {
+                    if cosine > best.1 { (row, cosine) } else { best }
+                })
+            }));
+        }
+        best
+    };
+    let nearer = |mut one: Vec<(u32, f64)>, other: Vec<(u32, f64)>| {
+        one.iter_mut().zip(other).for_each(|(one, other)| {
+            if other.1 > one.1 {
+                *one = other;
+            }
+        });
+        one
+    };
+    let best = starts.into_par_iter().map(of_block).reduce_with(nearer).unwrap_or_default();
+    let near = |(row, value)| Near { item: Neighbour::Paired(row), value };
+    best.into_iter().map(near).collect()
 }
