@@ -76,6 +76,7 @@ fn fix(finding: &Finding) -> String {
             format!("--dedupe {} leaves them out", (cosine * 1000.0).floor() / 1000.0)
         }
         Finding::Hubs { .. } => "--strategy coverage counts every anchor once".into(),
+        Finding::NoGain { .. } => "ask for a smaller --budget, or look at the features".into(),
         Finding::NoHit { .. } => "ask for a smaller --budget, or take --top-k 5".into(),
         Finding::FalseNegatives { .. } => "--relative-margin 0.05 ignores such hits".into(),
     }

@@ -84,6 +84,13 @@ pub enum Finding {
         /// All picks.
         of: usize,
     },
+    /// Picks that tell nothing, which only fill the budget: the items that are left do not vary.
+    NoGain {
+        /// Such picks.
+        picks: usize,
+        /// All picks.
+        of: usize,
+    },
     /// Picks at least as similar to an anchor as its own pair, though that is well above all rivals: more
     /// than there would be if pairs were the pool. The anchor may describe them too.
     FalseNegatives {
@@ -203,6 +210,9 @@ impl Known<'_> {
         let without = picks.without_hit().filter(|&count| count > 0);
         let of = picks.picks.len();
         found.extend(without.map(|without| Finding::NoHit { picks: without, of }));
+        let idle = picks.picks.iter().filter(|pick| pick.score == 0.0).count();
+        let idle = Some(idle).filter(|&idle| idle > 0 && picks.effect.is_some());
+        found.extend(idle.map(|idle| Finding::NoGain { picks: idle, of }));
         let chance = match (self.problem, sample) {
             (Some(problem), Some(sample)) => sample.chance(problem, of),
             _ => self.chance,

@@ -13,6 +13,7 @@ impl Finding {
             Finding::PicksPaired { .. } => "picks-paired",
             Finding::Hubs { .. } => "hubs",
             Finding::NoHit { .. } => "no-hit",
+            Finding::NoGain { .. } => "no-gain",
             Finding::FalseNegatives { .. } => "false-negatives",
         }
     }
@@ -52,6 +53,9 @@ impl Finding {
                  {anchors}): such hubs are near to everything",
                 item(pick)
             ),
+            Finding::NoGain { picks, of } => format!(
+                "{picks} of {of} picks tell nothing and only fill the budget: the items that are left do not vary"
+            ),
             Finding::NoHit { picks, of } => format!(
                 "{picks} of {of} picks have no hit: fewer items have one than the budget asks for"
             ),
@@ -78,7 +82,10 @@ impl Finding {
             Finding::PicksPaired { example: (item, _), .. }
             | Finding::Hubs { example: (item, _), .. }
             | Finding::FalseNegatives { example: (item, _), .. } => place(item),
-            Finding::NearChance { .. } | Finding::OtherSide | Finding::NoHit { .. } => {}
+            Finding::NearChance { .. }
+            | Finding::OtherSide
+            | Finding::NoHit { .. }
+            | Finding::NoGain { .. } => {}
         }
         self
     }
