@@ -96,9 +96,10 @@ impl Strategy for VOptimal {
 
     fn memory(&self, size: &Size) -> usize {
         let dim = size.dim.min(self.dimensions);
-        // Columns of a block, twice, and its sums.
-        let of_thread = 2 * 8 * 8192 * size.dim + 32 * size.dim * size.dim;
-        size.pool * (4 * dim + 64) + (size.threads + 1) * of_thread + 64 * dim * dim
+        // Columns of a block, twice, and its sums; cosines of picks with paired items.
+        let of_thread = 2 * 8 * 8192 * size.dim + 32 * size.dim * size.dim + 8 * PAIRED * PAIRED;
+        let of_items = size.pool * (4 * dim + 64) + size.pairs * 4 * dim + size.budget * 8 * dim;
+        of_items + (size.threads + 1) * of_thread + 64 * dim * dim
     }
 
     fn shards(&self) -> Result<&dyn Sharded, &'static str> {

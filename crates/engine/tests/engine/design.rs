@@ -157,3 +157,21 @@ fn weights_that_are_none_are_refused() {
     let error = built.select(&nextpair_engine::CoreSet::default(), 1, &()).unwrap_err();
     assert_eq!(error.to_string(), "core-set does not weigh items by probabilities; v-optimal does");
 }
+
+#[test]
+fn pools_of_many_pieces_have_the_bits_of_the_plain_loop() {
+    let mut draws = Draws::new(19);
+    let (pool, paired) = (rows(&mut draws, 2500, 5, 0), rows(&mut draws, 1100, 5, 0));
+    let expected = reference::design(&pool, &paired, None, 1.0, 25);
+    let all: Vec<Picks> = [1, 3]
+        .map(|threads| {
+            let threads = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            threads.install(|| select(&pool, &paired, VOptimal::default(), 25))
+        })
+        .into();
+    assert_eq!(all[0], all[1], "learners and effects too");
+    for (pick, (item, gain)) in all[0].picks.iter().zip(expected) {
+        assert_eq!((pick.index as usize, pick.score.to_bits()), (item, gain.to_bits()));
+        assert_eq!(pick.near.len(), 4, "{pick:?}");
+    }
+}
