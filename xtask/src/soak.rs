@@ -224,7 +224,9 @@ fn soak(binary: &Path, job: &Job, kills: usize) -> Result<()> {
                 std::thread::sleep(Duration::from_micros(200));
             }
             if let Some(status) = child.try_wait()? {
-                ensure!(status.success(), "{} failed after {done} kills", job.name);
+                // A kill after the last step leaves a whole dataset, which the next import refuses to replace.
+                let is_whole = || stopped && tree(&result).is_ok_and(|found| found == expected);
+                ensure!(status.success() || is_whole(), "{} failed after {done} kills", job.name);
                 if !stopped {
                     // It was faster than the first run.
                     whole = whole.min(began.elapsed());
