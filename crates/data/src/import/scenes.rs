@@ -49,7 +49,10 @@ pub fn import_scenes(
     // Another thread writes to disk, one chunk behind.
     let (sender, receiver) = sync_channel::<(usize, Vec<Made>)>(1);
     let files = thread::scope(|scope| {
-        let recorder = scope.spawn(move || record(files, receiver));
+        let recorder = thread::Builder::new().spawn_scoped(scope, move || record(files, receiver));
+        let recorder = recorder.map_err(|e| {
+            Error::format(out, format!("no thread could be started to write it: {e}"))
+        })?;
         for start in starts {
             let chunk = start..(start + CHUNK).min(settings.images);
             let made = make_chunk(&world, chunk.clone(), &images, progress)?;

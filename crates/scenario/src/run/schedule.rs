@@ -86,6 +86,10 @@ impl Scenario {
     }
 }
 
+fn no_threads(error: impl std::fmt::Display) -> Error {
+    Error::setting("jobs", format!("no threads for them: {error}"))
+}
+
 /// Runs tasks in order, `jobs` at a time, each with its own threads. After an error, no task
 /// starts, and running tasks are told to stop.
 pub(super) fn side_by_side<T: Sync>(
@@ -114,14 +118,16 @@ pub(super) fn side_by_side<T: Sync>(
             let threads = (threads * (job + 1) / jobs - threads * job / jobs).max(1);
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             let one_after_the_other = &one_after_the_other;
-            scope.spawn(move || match pool {
-                Ok(pool) => pool.install(|| one_after_the_other(job)),
-                Err(e) => Err(Error::setting("jobs", format!("no threads for them: {e}"))),
-            })
+            let thread = pool.map_err(no_threads).and_then(|pool| {
+                let work = move || pool.install(|| one_after_the_other(job));
+                thread::Builder::new().spawn_scoped(scope, work).map_err(no_threads)
+            });
+            failed.fetch_or(thread.is_err(), Ordering::Relaxed);
+            thread
         };
         let workers: Vec<_> = (0..jobs).map(worker).collect();
-        let join = |worker: thread::ScopedJoinHandle<'_, _>| {
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let join = |worker: Result<thread::ScopedJoinHandle<'_, _>, Error>| {
+            worker?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         // Wait for all workers, then return the first error.
         let results: Vec<Result<(), Error>> = workers.into_iter().map(join).collect();

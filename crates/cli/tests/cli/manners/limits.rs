@@ -25,19 +25,72 @@ fn threads_that_cannot_be_had_are_an_error() {
     assert!(!folder.path().join("world").exists());
 }
 
+/// Compiles a library that takes the place of functions of the system, and returns its path.
+#[cfg(target_os = "linux")]
+fn library(lab: &crate::scenario::Lab, name: &str, code: &str) -> std::path::PathBuf {
+    lab.write(&format!("{name}.c"), code);
+    let library = lab.path(&format!("{name}.so"));
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(lab.path(&format!("{name}.c")));
+    assert!(cc.status().unwrap().success());
+    library
+}
+
+/// As where a limit on processes or memory is reached in the middle of the work.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_thread_that_cannot_be_had_later_is_an_error_or_not_needed() {
+    let lab = lab(20);
+    lab.succeeds("train ds --model vse++ --dim 8 --epochs 1 --out model");
+    let few = library(
+        &lab,
+        "few_threads",
+        "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <errno.h>\n#include <pthread.h>\n#include <stdlib.h>\n\
+         int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *x) {\n\
+         static int made;\n\
+         int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = dlsym(RTLD_NEXT, \"pthread_create\");\n\
+         if (__sync_fetch_and_add(&made, 1) >= atoi(getenv(\"MOST\"))) return EAGAIN;\n\
+         return real(t, a, f, x);\n}\n",
+    );
+    for words in [
+        "import scenes out --images 20",
+        "select --model model ds --pool-side image --budget 3 --out out.jsonl",
+        "run e.toml --out out --jobs 2",
+    ] {
+        let mut finished = false;
+        for most in 0..40 {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_nextpair"));
+            command.args(words.split(' ')).args(["--threads", "2"]).current_dir(lab.path(""));
+            let output =
+                command.env("LD_PRELOAD", &few).env("MOST", most.to_string()).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert!(!said.contains("panicked"), "{words}, {most} threads: {said}");
+            for left in ["out", ".out.partial", ".out.lock", "out.jsonl"] {
+                let left = lab.path(left);
+                let _ = fs::remove_dir_all(&left).or_else(|_| fs::remove_file(&left));
+            }
+            finished = output.status.success();
+            match finished {
+                true => break,
+                false => {
+                    assert_eq!(output.status.code(), Some(2), "{words}, {most} threads: {said}")
+                }
+            }
+        }
+        assert!(finished, "{words}");
+    }
+}
+
 /// As on a network file system whose server does not keep locks.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_lock_that_the_file_system_refuses_is_not_called_another_process() {
     let lab = lab(20);
-    lab.write(
-        "no_locks.c",
+    let library = library(
+        &lab,
+        "no_locks",
         "#include <errno.h>\nint flock(int f, int o) { errno = ENOLCK; return -1; }\n",
     );
-    let library = lab.path("no_locks.so");
-    let mut cc = Command::new("cc");
-    cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(lab.path("no_locks.c"));
-    assert!(cc.status().unwrap().success());
     for words in [
         "import scenes more --images 20",
         "train ds --model vse++ --dim 8 --epochs 1 --out model",
