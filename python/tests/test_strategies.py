@@ -13,8 +13,7 @@ from sklearn.base import clone
 
 import nextpair
 from nextpair import _engine
-from nextpair._select import Parameters
-from nextpair._strategies import parameters_of
+from nextpair._strategies import Parameters, parameters_of
 
 every = pytest.mark.parametrize("name", nextpair.STRATEGIES)
 
@@ -34,7 +33,12 @@ def test_parameters_are_those_that_the_engine_declares(name: str) -> None:
     usual = {own: "" if it.default is None else str(it.default) for own, it in signature.items()}
     beside = {"random_state"} | ({"scope", "anchors", "rivals"} if "sample" in declared else set())
     assert {own: default for own, default in usual.items() if own not in beside} == declared
-    assert declared.keys() <= Parameters.__annotations__.keys()
+
+
+def test_a_name_takes_the_parameters_of_all_strategies() -> None:
+    kinds = nextpair.STRATEGIES.values()
+    names = {name for kind in kinds for name in inspect.signature(kind).parameters}
+    assert names - {"random_state"} == Parameters.__annotations__.keys()
 
 
 @every

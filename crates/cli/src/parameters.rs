@@ -11,7 +11,7 @@ struct Declared {
     flag: String,
     about: &'static str,
     kind: Kind,
-    letter: &'static str,
+    letter: String,
     default: String,
     strategies: Vec<&'static str>,
 }
@@ -50,16 +50,16 @@ impl Declared {
 
     fn arg(&self) -> Arg {
         let arg = Arg::new(self.flag.clone()).long(self.flag.clone()).help(self.help());
+        let (arg, name) = (arg.allow_negative_numbers(true), self.letter.clone());
         match self.kind {
-            Kind::Whole => arg.value_name(self.letter).value_parser(value_parser!(usize)),
-            Kind::Number => arg.value_name(self.letter).value_parser(value_parser!(f64)),
-            Kind::Amount => arg.value_name(self.letter).value_parser(sample),
+            Kind::Whole => arg.value_name(name).value_parser(value_parser!(usize)),
+            Kind::Number => arg.value_name(name).value_parser(value_parser!(f64)),
+            Kind::Amount => arg.value_name(name).value_parser(sample),
             Kind::Choice(words) => {
                 let name = self.flag.to_uppercase();
                 arg.value_name(name).value_parser(PossibleValuesParser::new(words))
             }
         }
-        .allow_negative_numbers(true)
     }
 
     /// The text of what was typed, if anything was.

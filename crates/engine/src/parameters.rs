@@ -62,15 +62,14 @@ impl Parameter<'_> {
         }
     }
 
-    /// What stands for its value.
-    pub fn letter(&self) -> &'static str {
-        match self.field {
-            "sample" | "absolute_margin" | "relative_margin" => "M",
-            "max_score" | "bandwidth" => "S",
-            "prior" => "P",
-            "temperature" => "T",
-            "top_k" => "K",
-            _ => "N",
+    /// What stands for its value: the first letter of the last word of its name, where a number may be a fraction or the
+    /// word is that letter.
+    pub fn letter(&self) -> String {
+        let word = self.field.rsplit('_').next().unwrap_or_default();
+        match self.value.kind() {
+            Kind::Amount => "M".to_owned(),
+            Kind::Whole if word.len() > 1 => "N".to_owned(),
+            _ => word.chars().take(1).collect::<String>().to_uppercase(),
         }
     }
 

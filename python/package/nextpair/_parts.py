@@ -10,8 +10,8 @@ from . import _engine
 from ._picks import Names, Picks
 from ._problem import Metric, Problem, Side, settings_of, state
 from ._progress import Listener, listening
-from ._select import Guard, Parameters, strategy_of, guarded, names_of, thread_count
-from ._strategies import Strategy, seed_of, whole
+from ._select import Guard, strategy_of, guarded, names_of, thread_count
+from ._strategies import Parameters, Strategy, seed_of, whole
 from .errors import PartsError, SettingError
 
 

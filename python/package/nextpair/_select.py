@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack
+from typing import Any, Literal, Protocol, TypeAlias, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from . import _engine
 from ._picks import Picks
 from ._problem import Metric, Problem, Side, Similarity, settings_of, state
 from ._progress import Listener, listening
-from ._strategies import STRATEGIES, Fill, HardNegative, Scope, Strategy, Weight, seed_of, whole
+from ._strategies import STRATEGIES, HardNegative, Parameters, Strategy, seed_of, whole
 from .errors import GuardError, InputError, SelectionWarning, SettingError, StrategyError
 
 Guard: TypeAlias = Literal["warn", "raise", "off"]
@@ -24,26 +24,6 @@ class CustomStrategy(Protocol):
 
     def query(self, problem: Problem, budget: int) -> Any:
         """Returns `budget` distinct items, most wanted first, or such items and their scores."""
-
-
-class Parameters(TypedDict, total=False):
-    """Parameters of the strategies, for those who call them by name."""
-
-    top_k: int
-    weight: Weight
-    scope: Scope
-    sample: int | None
-    anchors: Sequence[int] | None
-    rivals: Sequence[int] | None
-    max_score: float | None
-    absolute_margin: float | None
-    relative_margin: float | None
-    fill: Fill
-    dimensions: int
-    prior: float | None
-    points: int
-    bandwidth: float | None
-    temperature: float | None
 
 
 def select(

@@ -14,7 +14,7 @@ import inspect
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypedDict
 
 from . import _engine
 from .errors import SettingError
@@ -26,6 +26,26 @@ RandomState: TypeAlias = Any
 Scope: TypeAlias = Literal["full", "mini"]
 Weight: TypeAlias = Literal["surplus", "count"]
 Fill: TypeAlias = Literal["nearest-miss", "index"]
+
+
+class Parameters(TypedDict, total=False):
+    """Parameters of the strategies, for those who call them by name."""
+
+    top_k: int
+    weight: Weight
+    scope: Scope
+    sample: int | None
+    anchors: Sequence[int] | None
+    rivals: Sequence[int] | None
+    max_score: float | None
+    absolute_margin: float | None
+    relative_margin: float | None
+    fill: Fill
+    dimensions: int
+    prior: float | None
+    points: int
+    bandwidth: float | None
+    temperature: float | None
 
 
 class Strategy:

@@ -21,8 +21,8 @@ from ._parts import finish, score
 from ._picks import Picks
 from ._problem import Metric, Problem, Side, settings_of, state
 from ._progress import Listener, listening
-from ._select import Guard, Parameters, names_of, strategy_of
-from ._strategies import Strategy, seed_of, whole
+from ._select import Guard, names_of, strategy_of
+from ._strategies import Parameters, Strategy, seed_of, whole
 from .errors import GuardError, InputError, NextpairError, SettingError
 
 if TYPE_CHECKING:
