@@ -42,12 +42,13 @@ def main() -> None:
         for name, array in (("images", images), ("texts", texts), ("pool", pool)):
             np.save(Path(folder, f"{name}.npy"), array)
         command = [sys.executable, "-m", "nextpair", "select", "--json", "--pool-side", "image"]
+        command += ["--strategy", "hard-negative"]
         command += ["--paired-images", "images.npy", "--paired-texts", "texts.npy", "--pool", "pool.npy"]
         command += ["--budget", str(BUDGET), "--threads", str(THREADS), "--out", "picks.jsonl"]
         ours, theirs, our_work, their_work = [], [], [], []
         for turn in range(turns + 1):
             began, worked = time.perf_counter(), processor(resource.RUSAGE_SELF)
-            picks = nextpair.select(images, texts, pool, BUDGET, threads=THREADS)
+            picks = nextpair.select(images, texts, pool, BUDGET, "hard-negative", threads=THREADS)
             took, worked = time.perf_counter() - began, processor(resource.RUSAGE_SELF) - worked
             before = processor(resource.RUSAGE_CHILDREN)
             subprocess.run([*command[:3], "--version"], check=True, capture_output=True)

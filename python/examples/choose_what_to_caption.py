@@ -2,7 +2,7 @@
 # # Choose what to caption
 #
 # You have photographs, captions for some of them, and money for a few more. Which ones should somebody caption next?
-# nextpair picks those that would teach a retrieval model most, and says why.
+# nextpair picks those that would teach a retrieval model most.
 #
 # Everything here is made up, so that it runs anywhere in a minute: the photographs are generated scenes, and the embeddings
 # come from a small linear model. With CLIP, SigLIP or a model of your own, only the second cell changes.
@@ -42,10 +42,9 @@ texts = counts @ np.linalg.solve(counts.T @ counts + 10 * np.eye(len(words)), co
 print(nextpair.recall(images, texts))
 
 # %% [markdown]
-# ## Picks out, with pictures and reasons
+# ## Picks out, with pictures
 #
-# Each pick is more similar to the caption of some other photograph than that photograph's rivals are: a model that has not seen
-# its caption confuses the two.
+# Each pick is the photograph whose caption makes predictions for all others least uncertain, after those before it.
 
 # %%
 picks = nextpair.select(
@@ -62,7 +61,9 @@ print(picks)
 picks
 
 # %%
-best = picks[0]
+# The paper's choice has reasons: a pick is more similar to the caption of some other photograph than that photograph's rivals are.
+pair_ids = [item.id for item in paired]
+best = nextpair.select(images, texts, pool, 20, "hard-negative", ids=[item.id for item in unpaired], pair_ids=pair_ids, guard="off")[0]
 confused = next(item for item in paired if item.id == best.why[0].anchor_id)
 print(f"{best.id} looks like {confused.captions[0]!r}")
 print(f"similarity {best.why[0].similarity:.2f}; its hardest rival so far {best.why[0].threshold:.2f}; its own image {best.why[0].own:.2f}")
@@ -79,7 +80,7 @@ rehearsal = nextpair.rehearse(
     budget=20,
     model={"architecture": "vse", "dim": 16, "word_dim": 16},
     training={"epochs": 2, "batch": 16, "validate_last": 0},
-    strategies=["hard-negative", "novelty"],
+    strategies=["v-optimal", "novelty"],
     seeds=4,
     out=folder / "rehearsal",
     progress=False,

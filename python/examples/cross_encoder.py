@@ -38,8 +38,11 @@ images = scenes(60)
 texts = [" ".join(sorted(scene)[:3]) for scene in images]
 pool = scenes(300)
 
-# Every pair is asked about once, at most 512 at a time. Lists will do: they are only sliced.
-picks = nextpair.select(images, texts, pool, budget=5, similarity=similarity, batch=512, pair_ids=texts, guard="off")
+# Every pair is asked about once, at most 512 at a time. Lists will do: they are only sliced. The default strategy needs
+# vectors, which there are none of here; this one compares.
+picks = nextpair.select(
+    images, texts, pool, budget=5, strategy="hard-negative", similarity=similarity, batch=512, pair_ids=texts, guard="off"
+)
 for pick in picks:
     confused = ", ".join(repr(reason.anchor_id) for reason in pick.why)
     print(f"{pick.rank}. {' '.join(sorted(pool[pick.index]))}: would be confused with {confused}")

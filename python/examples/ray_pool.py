@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
     print(nextpair.plan(20_000_000, 64, 500, nodes=4, cores=16))
 
     dataset = ray.data.read_parquet(str(folder), include_paths=False)
-    picks = nextpair.ray.select(dataset, images, texts, budget=20, id_column="id")
+    picks = nextpair.ray.select(dataset, images, texts, budget=20, strategy="hard-negative", id_column="id")
     print(picks)
     picks.to_jsonl(folder / "picks.jsonl")
 

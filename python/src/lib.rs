@@ -32,7 +32,7 @@ mod _engine {
     #[pymodule_export]
     use crate::picks::write_jsonl;
     #[pymodule_export]
-    use crate::problem::{Problem, predicted_peak, strategies};
+    use crate::problem::{Problem, default_strategy, predicted_peak, strategies};
     #[pymodule_export]
     use crate::recall::recall;
     #[pymodule_export]

@@ -200,6 +200,12 @@ pub(crate) fn predicted_peak(
     Ok(by_name(py, strategy)?.predicted_peak(&size))
 }
 
+/// The strategy that picks where none is named.
+#[pyfunction]
+pub(crate) fn default_strategy() -> &'static str {
+    BuiltIn::default().name()
+}
+
 /// A parameter: its name, the kind of its values, the words to choose from, and the default.
 type ParameterFacts = (&'static str, &'static str, Vec<&'static str>, String);
 

@@ -155,9 +155,9 @@ rng = np.random.default_rng(0)
 pool = rng.standard_normal((int(sys.argv[1]), 256), dtype=np.float32)
 images = rng.standard_normal((500, 256), dtype=np.float32)
 texts = rng.standard_normal((500, 256), dtype=np.float32)
-nextpair.select(images, texts, pool[:2000], 10, guard="off")
+nextpair.select(images, texts, pool[:2000], 10, "hard-negative", guard="off")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-nextpair.select(images, texts, pool, 10, threads=2)
+nextpair.select(images, texts, pool, 10, "hard-negative", threads=2)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, pool.nbytes)
 """
 

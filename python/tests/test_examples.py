@@ -25,7 +25,7 @@ def test_it_runs(example: Path, tmp_path: Path) -> None:
     assert on_ray or run.stderr == ""
     if example.stem in ("choose_what_to_caption", "ray_pool"):
         picks = [json.loads(line) for line in (tmp_path / "picks.jsonl").read_text().splitlines()]
-        assert len(picks) == 20 and picks[0]["id"] in run.stdout and picks[0]["why"]
+        assert len(picks) == 20 and picks[0]["id"] in run.stdout and (picks[0]["why"] or not on_ray)
     else:
         assert run.stdout.count("would be confused with '") == 5 and "5 of 300 items by Rarest" in run.stdout
 

@@ -111,10 +111,10 @@ def test_a_model_of_python_gives_the_picks_of_its_table(side: Any, batch: int, w
 
     first, second = (world.images, world.texts) if side == "image" else (world.texts, world.images)
     asked = nextpair.select(
-        list(first), list(second), list(world.pool), 9, pool_side=side, similarity=similarity, batch=batch, guard="off"
+        *map(list, (first, second, world.pool)), 9, "hard-negative", side, similarity=similarity, batch=batch, guard="off"
     )
     table = (unit(world.pool) @ unit(world.texts).T, unit(world.images) @ unit(world.texts).T)
-    given = nextpair.select(None, None, None, 9, pool_side=side, similarities=table, guard="off")
+    given = nextpair.select(None, None, None, 9, "hard-negative", side, similarities=table, guard="off")
     assert asked.indices.tolist() == given.indices.tolist() == world.select(9).indices.tolist()
     assert sum(calls) == (200 + 60) * 60 and max(calls) <= batch, "every pair is asked about once"
 
@@ -126,6 +126,8 @@ def test_similarities_serve_every_strategy(name: str, world: World) -> None:
     if NEEDS[name][1]:
         with pytest.raises(nextpair.SettingError, match="needs a vector for every item"):
             nextpair.select(None, None, None, 5, name, similarities=table, guard="off")
+        with pytest.raises(nextpair.SettingError, match="^features: .* or name a strategy that needs none"):
+            world.select(5, name, similarity=lambda images, texts: pytest.fail("it was asked"))
     found = nextpair.select(None, None, None, 5, name, similarities=table, features=features, guard="off")
     assert found.indices.tolist() == world.select(5, name).indices.tolist()
 
@@ -135,9 +137,9 @@ def test_bad_similarities_are_refused(world: World) -> None:
     with pytest.raises(nextpair.SettingError, match="^similarities: images, texts and pool are not read"):
         world.select(5, similarities=table)
     with pytest.raises(nextpair.InputError, match="^similarities: .*transpose"):
-        nextpair.select(None, None, None, 5, similarities=(table[0].T, table[1]))
+        nextpair.select(None, None, None, 5, "hard-negative", similarities=(table[0].T, table[1]))
     with pytest.raises(nextpair.InputError, match="^similarities: two arrays"):
-        nextpair.select(None, None, None, 5, similarities=table[0])
+        nextpair.select(None, None, None, 5, "hard-negative", similarities=table[0])
     with pytest.raises(nextpair.SettingError, match="^similarity: give the function, or"):
         world.select(5, similarity=lambda a, b: a @ b.T, similarities=table)
     with pytest.raises(nextpair.InputError, match=r"^similarity: it returned shape \(60, 68\) for 68 images and 60"):
@@ -148,7 +150,7 @@ def test_bad_similarities_are_refused(world: World) -> None:
         world._replace(texts=world.texts[1:]).select(5, similarity=lambda a, b: a @ b.T)
     with pytest.raises(nextpair.InputError, match="row 0, column 1 is NaN"):
         table[1][0, 1] = np.nan
-        nextpair.select(None, None, None, 5, similarities=table)
+        nextpair.select(None, None, None, 5, "hard-negative", similarities=table)
 
 
 def test_large_tables_go_to_a_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,6 @@ def test_any_size_up_to_ten_thousand_million_rows() -> None:
 def test_rates_are_measured(world: World) -> None:
     rates = nextpair.measure(world.images, world.texts, world.pool, 20)
     assert rates.rows > 0 and rates.thresholds > 0 and rates.join > 0
-    part = nextpair.score(world.images, world.texts, world.pool, 20, of=400)
+    part = nextpair.score(world.images, world.texts, world.pool, 20, "hard-negative", of=400)
     assert abs(rates.part - len(part.data)) < 100
     assert nextpair.plan(1000, 8, 50).seconds > 0

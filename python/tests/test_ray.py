@@ -91,16 +91,18 @@ def test_tensors_pictures_actors_and_settings(cluster: Any, world: World) -> Non
     assert found._pictures == [f"{pick.index}.png" for pick in found]
     assert told[-1] == ("scores", 200, 200)
     assert dataset.context.execution_options.preserve_order is False
-    some = nextpair.ray.select(dataset.limit(150), world.images, world.texts, 7, column="vector", guard="off", gpus=0)
+    some = nextpair.ray.select(dataset.limit(150), world.images, world.texts, 7, "hard-negative", column="vector", guard="off", gpus=0)
     assert some == world._replace(pool=world.pool[:150]).select(7)
 
 
 def test_what_is_wrong_is_said_with_its_place(cluster: Any, world: World) -> None:
     import nextpair.ray
 
-    def ask(pool: Any, *rest: Any, **options: Any) -> nextpair.Picks:
+    def ask(pool: Any, budget: int, strategy: str = "hard-negative", **options: Any) -> nextpair.Picks:
         dataset = ray.data.from_items([{"embedding": row} for row in pool], override_num_blocks=2)
-        return nextpair.ray.select(dataset, world.images, world.texts, *rest, guard="off", gpus=0, **options)
+        return nextpair.ray.select(
+            dataset, world.images, world.texts, budget, strategy, guard="off", gpus=0, **options
+        )
 
     bad = world.pool.copy()
     bad[150, 2] = np.nan
@@ -114,17 +116,17 @@ def test_what_is_wrong_is_said_with_its_place(cluster: Any, world: World) -> Non
         ask(world.pool, 201)
     with pytest.raises(nextpair.InputError, match="dimensions"):
         ask(world.pool[:, 1:], 5)
-    for strategy in ("core-set", "hybrid", "herding"):
+    for strategy in ("v-optimal", "core-set", "hybrid", "herding"):
         with pytest.raises(nextpair.SettingError, match=strategy):
             ask(world.pool, 5, strategy)
     with pytest.raises(nextpair.SettingError, match="^threads: "):
         ask(world.pool, 5, threads=0)
     with pytest.raises(nextpair.SettingError, match="^gpus: 2 of them"):
         dataset = ray.data.from_items([{"embedding": row} for row in world.pool])
-        nextpair.ray.select(dataset, world.images, world.texts, 5, gpus=2)
+        nextpair.ray.select(dataset, world.images, world.texts, 5, "hard-negative", gpus=2)
     with pytest.raises(nextpair.GuardError, match="find each other"):
         shuffled = make(1, pairs=400)
-        nextpair.ray.select(dataset, shuffled.images, shuffled.texts[::-1], 5, guard="raise")
+        nextpair.ray.select(dataset, shuffled.images, shuffled.texts[::-1], 5, "hard-negative", guard="raise")
 
 
 def workers(cluster: Any) -> list[int]:
@@ -150,7 +152,7 @@ def test_a_worker_is_killed_and_then_a_machine(cluster: Any, tmp_path: Path) -> 
     pool = rng.standard_normal((1_000_000, 256), dtype=np.float32)
     images = rng.standard_normal((500, 256), dtype=np.float32)
     texts = images + 0.5 * rng.standard_normal(images.shape, dtype=np.float32)
-    local = nextpair.select(images, texts, pool, 100, guard="off")
+    local = nextpair.select(images, texts, pool, 100, "hard-negative", guard="off")
     folder = write(tmp_path, pool, 8)
     del pool
     killed: list[int] = []
@@ -167,6 +169,6 @@ def test_a_worker_is_killed_and_then_a_machine(cluster: Any, tmp_path: Path) -> 
                 cluster.remove_node(node, allow_graceful=False)
 
     dataset = ray.data.read_parquet(folder, override_num_blocks=8)
-    found = nextpair.ray.select(dataset, images, texts, 100, gpus=0, guard="off", progress=kill)
+    found = nextpair.ray.select(dataset, images, texts, 100, "hard-negative", gpus=0, guard="off", progress=kill)
     assert killed and gone, "nobody was scoring"
     assert found == local

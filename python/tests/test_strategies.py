@@ -188,7 +188,7 @@ def test_shards_give_the_same_picks(name: str, world: World) -> None:
 
 def test_thresholds_of_other_pairs_are_refused(world: World) -> None:
     def score(texts: Any = world.texts, **options: Any) -> nextpair.Partial:
-        return nextpair.score(world.images, texts, world.pool, 5, **options)
+        return nextpair.score(world.images, texts, world.pool, 5, "hard-negative", **options)
 
     part = score()
     assert nextpair.merge([score(thresholds=part)], guard="off") == world.select(5)
@@ -197,6 +197,22 @@ def test_thresholds_of_other_pairs_are_refused(world: World) -> None:
     for other in ({"texts": world.texts[::-1]}, {"groups": [0] * 30 + list(range(1, 31))}):
         with pytest.raises(nextpair.PartsError, match="of other pairs or settings: pair "):
             score(thresholds=part, **other)
+
+
+def test_the_default_is_that_of_the_engine(world: World) -> None:
+    assert nextpair.select(*world, 5, guard="off") == world.select(5, _engine.default_strategy())
+    assert _engine.default_strategy() == "v-optimal"
+    # It has one parameter, and not those of others.
+    assert nextpair.select(*world, 5, prior=2.0, guard="off") == world.select(5, nextpair.VOptimal(prior=2.0))
+    with pytest.raises(nextpair.SettingError, match="^top_k: v-optimal has no such parameter"):
+        nextpair.select(*world, 5, top_k=2)
+
+
+def test_parts_are_of_a_named_strategy(world: World) -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'strategy'"):
+        nextpair.score(*world, 5)  # type: ignore[call-arg]
+    with pytest.raises(nextpair.SettingError, match="v-optimal cannot be split into shards"):
+        nextpair.score(*world, 5, _engine.default_strategy())
 
 
 def test_devices(world: World) -> None:

@@ -15,7 +15,7 @@ use nextpair::{BagOfWords, Files, Paths, Selection, SimilarityPaths};
 
 use crate::device::SelectionDeviceArgs;
 use crate::parameters::ParameterArgs;
-use crate::selection::Opened;
+use crate::selection::{Opened, WHERE_HARD_NEGATIVES_LOSE};
 
 /// The flags of a selection.
 #[derive(clap::Args, Debug)]
@@ -78,9 +78,8 @@ pub(crate) struct SelectionArgs {
     /// With --spend: what every pool item costs, as a CSV with the columns id and cost
     #[arg(long, value_name = "FILE", requires = "spend")]
     costs: Option<PathBuf>,
-    /// How items are chosen
-    #[arg(long, default_value = "hard-negative", value_parser = strategies())]
-    strategy: String,
+    #[arg(long, value_parser = strategies(), help = about_strategies())]
+    strategy: Option<String>,
     #[command(flatten)]
     parameters: ParameterArgs,
     /// All pairs, or a sample of them
@@ -190,6 +189,11 @@ fn strategies() -> PossibleValuesParser {
     PossibleValuesParser::new(BuiltIn::all().map(|strategy| strategy.name()))
 }
 
+/// What `--strategy` does. Where there is no default, the command says so.
+fn about_strategies() -> String {
+    format!("How items are chosen [default: {}]; {WHERE_HARD_NEGATIVES_LOSE}", BuiltIn::default())
+}
+
 /// Parses the two sides of a pair by name.
 pub(crate) fn sides() -> impl TypedValueParser<Value = Side> {
     PossibleValuesParser::new(["image", "text"]).map(|name| match name.as_str() {
@@ -225,9 +229,37 @@ impl SelectionArgs {
         }
     }
 
-    /// Returns the strategy with its parameters.
+    /// Returns the strategy with its parameters: the default one, unless another is named.
     pub(crate) fn strategy(&self) -> Result<BuiltIn> {
-        self.parameters.strategy(&self.strategy)
+        if let Some(name) = &self.strategy {
+            return self.parameters.strategy(name);
+        }
+        let of_pairs = [
+            ("--scope", self.scope.is_some()),
+            ("--sample-indices", self.sample_indices.is_some()),
+            ("--rival-indices", self.rival_indices.is_some()),
+        ];
+        for (flag, given) in of_pairs {
+            ensure!(
+                !given,
+                "{flag} is for strategies that compare the pool with pairs; name one with --strategy"
+            );
+        }
+        self.parameters.default_strategy()
+    }
+
+    /// Fails unless a strategy is named, and can be split.
+    pub(crate) fn check_shardable(&self) -> Result<()> {
+        if self.strategy.is_none() {
+            let splits = BuiltIn::all().filter(|strategy| strategy.check_shardable().is_ok());
+            let splits: Vec<&str> = splits.map(|strategy| strategy.name()).collect();
+            bail!(
+                "--strategy is missing: {}, the default of select, cannot be split; name one of {}",
+                BuiltIn::default(),
+                splits.join(", ")
+            );
+        }
+        Ok(self.strategy()?.check_shardable()?)
     }
 
     /// Returns the settings of the visual words.
@@ -260,8 +292,9 @@ impl SelectionArgs {
         let ((own, own_flag), (other, other_flag)) =
             self.pool_side.own_and_other((given[0], flags[0]), (given[1], flags[1]));
         let paired = own.clone().with_context(|| format!("{own_flag} is missing"))?;
-        if other.is_none() && self.strategy()?.needs().matching.is_some() {
-            bail!("{other_flag} is missing; {} needs it", self.strategy);
+        let strategy = self.strategy()?;
+        if other.is_none() && strategy.needs().matching.is_some() {
+            bail!("{other_flag} is missing; {} needs it", strategy.name());
         }
         let paths = Paths {
             pool_side: self.pool_side,
@@ -305,11 +338,12 @@ impl SelectionArgs {
                 bail!("--pool is missing; with {own_flag} it is needed for distances")
             }
         };
-        if self.strategy()?.needs().features.is_some() && vectors.is_none() {
+        let strategy = self.strategy()?;
+        if strategy.needs().features.is_some() && vectors.is_none() {
             bail!(
-                "{} measures distances, which similarities do not tell: give --pool and {own_flag} with \
-                 vectors of the items too, or another strategy",
-                self.strategy
+                "{} looks at vectors of the items, which similarities do not tell: give --pool and {own_flag} \
+                 too, or name a strategy that needs none, such as --strategy hard-negative",
+                strategy.name()
             );
         }
         let all = self.pool_similarities.iter().chain(&self.pair_similarities);

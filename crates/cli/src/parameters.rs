@@ -86,17 +86,25 @@ impl ParameterArgs {
             if set(&mut strategy, flag, text)? {
                 continue;
             }
-            let mut others: Vec<BuiltIn> = BuiltIn::all().collect();
-            others.retain_mut(|other| other.parameters().iter().any(|own| own.flag() == *flag));
-            let names: Vec<&str> = others.iter().map(|other| other.name()).collect();
-            ensure!(!SPECIAL.contains(&flag.as_str()), "--{flag} is for {}", listed(&names));
-            for mut other in others {
+            ensure!(!SPECIAL.contains(&flag.as_str()), "--{flag} is for {}", listed(&having(flag)));
+            for mut other in having(flag) {
                 set(&mut other, flag, text)?;
                 other.check()?;
             }
         }
         strategy.check()?;
         Ok(strategy)
+    }
+
+    /// Returns the default strategy with these parameters. Those of others say that another one was meant.
+    pub(crate) fn default_strategy(&self) -> Result<BuiltIn> {
+        let usual = BuiltIn::default();
+        for (flag, _) in &self.0 {
+            let having = having(flag);
+            let own = having.iter().any(|strategy| strategy.name() == usual.name());
+            ensure!(own, "--{flag} is for {}; name one with --strategy", listed(&having));
+        }
+        self.strategy(usual.name())
     }
 
     /// Returns what was typed for a flag.
@@ -116,6 +124,13 @@ fn set(strategy: &mut BuiltIn, flag: &str, text: &str) -> Result<bool> {
     Ok(true)
 }
 
+/// The strategies that have a parameter.
+fn having(flag: &str) -> Vec<BuiltIn> {
+    let mut all: Vec<BuiltIn> = BuiltIn::all().collect();
+    all.retain_mut(|strategy| strategy.parameters().iter().any(|own| own.flag() == flag));
+    all
+}
+
 /// Parses a draw of pairs.
 fn sample(text: &str) -> Result<Amount, String> {
     match text {
@@ -125,8 +140,9 @@ fn sample(text: &str) -> Result<Amount, String> {
 }
 
 /// Names as words: `herding and novelty`.
-fn listed(names: &[&str]) -> String {
-    match names {
+fn listed(strategies: &[BuiltIn]) -> String {
+    let names: Vec<&str> = strategies.iter().map(|strategy| strategy.name()).collect();
+    match &names[..] {
         [] => String::new(),
         [one] => (*one).to_owned(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
@@ -223,5 +239,10 @@ mod tests {
         assert_eq!(refused, "--points is for herding and novelty");
         let refused = strategy("herding", &[("points", "0")]).unwrap_err();
         assert!(refused.contains("points is 0"), "{refused}");
+        let usual = |flags: &[(&str, &str)]| typed(flags).default_strategy();
+        assert_eq!(usual(&[("prior", "2")]).unwrap().to_string(), "v-optimal+prior-2");
+        let refused = usual(&[("top-k", "5")]).unwrap_err().to_string();
+        let says = "--top-k is for hard-negative, coverage and hybrid; name one with --strategy";
+        assert_eq!(refused, says);
     }
 }

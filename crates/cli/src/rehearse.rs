@@ -39,8 +39,8 @@ pub(crate) struct Args {
     /// How many captions are to be bought for real
     #[arg(long, value_name = "N", value_parser = budget)]
     budget: usize,
-    /// Strategies to compare with random [default: hard-negative, core-set, herding, novelty,
-    /// least-similar, and core-set+encoded for models with cross attention]
+    /// Strategies to compare with random [default: v-optimal, hard-negative, core-set, herding,
+    /// novelty, least-similar, and core-set+encoded for models with cross attention]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     strategies: Vec<String>,
     /// Repetitions at most; fewer if the answer is clear before

@@ -27,6 +27,7 @@ use crate::interrupt;
 use crate::logs::LogArgs;
 use crate::next::Next;
 use crate::numbers::grouped;
+use crate::selection::note_hard_negatives;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
 use crate::typed;
@@ -93,6 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         true => Some(auto::choose(&mut experiment, &folder, args.jobs, &options)?),
         false => None,
     };
+    note_hard_negatives(experiment.strategies.iter().map(|arm| arm.strategy));
     stops_with(&folder, format!("nextpair run {} --resume", typed::path(&folder)));
     // A rehearsal has none.
     let options = Options { logs: args.log.formats.clone(), ..options };

@@ -16,6 +16,7 @@ use crate::selection::{Opened, announce};
 use crate::warnings::{GuardArgs, Warning};
 
 #[derive(clap::Args)]
+#[command(mut_arg("strategy", |arg| arg.help("How items are chosen: a strategy that can be split")))]
 pub(crate) struct Args {
     #[command(flatten)]
     selection: SelectionArgs,
@@ -36,7 +37,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     interrupt::on_stop(interrupt::nothing_kept);
-    args.selection.strategy()?.check_shardable()?;
+    args.selection.check_shardable()?;
     let Opened::Files(selection) = args.selection.open()? else {
         bail!(
             "shards are scored from files of embeddings; `nextpair select --model` takes the \

@@ -16,6 +16,7 @@ use crate::interrupt;
 use crate::next;
 use crate::output::{Output, OutputArgs};
 use crate::progress::Bar;
+use crate::selection::note_hard_negatives;
 use crate::summary::Summary;
 use crate::warnings::{GuardArgs, Warning};
 use gallery::GalleryArgs;
@@ -58,6 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.selection.queries.is_some() {
         say!("queries     {}", QUERIES_CAVEAT);
     }
+    note_hard_negatives([selection.strategy()]);
     let memory = (predicted, watch.peak());
     Summary::new(selection.strategy(), &picks, start.elapsed(), memory, &args.output.out)
         .warned(warnings)

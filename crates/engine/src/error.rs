@@ -346,7 +346,10 @@ pub enum Error {
         strategy: &'static str,
     },
     /// A strategy that needs vectors, on a problem without them.
-    #[error("{strategy} needs a vector for every item of the pool and of the paired set")]
+    #[error(
+        "{strategy} needs a vector for every item of the pool and of the paired set; give vectors, or name a strategy that \
+         needs none, such as hard-negative"
+    )]
     NoFeatures {
         /// The strategy's name.
         strategy: &'static str,

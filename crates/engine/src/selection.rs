@@ -4,8 +4,8 @@ use nextpair_core::Matrix;
 
 use crate::duplicates::distinct;
 use crate::{
-    Alike, BuiltIn, Error, FEWEST_REFUSED, Finding, HardNegative, ItemFeatures, Known, Neighbour,
-    Picks, Problem, ProblemBuilder, Progress, Settings, Spend, Strategy, Usability, mean_features,
+    Alike, BuiltIn, Error, FEWEST_REFUSED, Finding, ItemFeatures, Known, Neighbour, Picks, Problem,
+    ProblemBuilder, Progress, Settings, Spend, Strategy, Usability, mean_features,
 };
 
 /// What can be chosen from: embeddings or similarities in files, arrays, or the items of a dataset as a model sees them.
@@ -117,9 +117,9 @@ pub struct Remaining {
 }
 
 impl<C: Candidates> Selection<C> {
-    /// Hard negatives with default settings.
+    /// A selection by the [default strategy](BuiltIn::default) with default settings.
     pub fn new(from: C, budget: usize) -> Self {
-        let strategy = HardNegative::default().into();
+        let strategy = BuiltIn::default();
         Selection {
             from,
             strategy,

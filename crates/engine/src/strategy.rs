@@ -170,6 +170,13 @@ strategies! {
     VOptimal in v_optimal;
 }
 
+/// What is picked by where no strategy is named: greedy V-optimal design.
+impl Default for BuiltIn {
+    fn default() -> Self {
+        VOptimal::default().into()
+    }
+}
+
 impl BuiltIn {
     /// The strategy of this name, with default parameters.
     pub fn named(name: &str) -> Result<Self, String> {

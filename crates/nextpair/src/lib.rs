@@ -6,7 +6,8 @@
 //!
 //! # Select
 //!
-//! A [`Problem`] owns the pairs, the pool and the rule. A [`Strategy`] with its parameters answers it.
+//! A [`Problem`] owns the pairs, the pool and the rule. A [`Strategy`] with its parameters answers it: here the paper's, which
+//! compares; the [default](BuiltIn::default) is [`VOptimal`].
 //!
 //! ```
 //! use nextpair::{HardNegative, Matrix, Metric, Problem, Settings, Side};
@@ -65,7 +66,7 @@
 //! the side of the pool, a column for every pair.
 //!
 //! ```
-//! use nextpair::{Files, Selection, Side, SimilarityPaths};
+//! use nextpair::{Files, HardNegative, Selection, Side, SimilarityPaths};
 //! # use nextpair::{Matrix, core::AtomicFile, data::npy};
 //! # let folder = tempfile::tempdir()?;
 //! # std::env::set_current_dir(&folder)?;
@@ -83,7 +84,10 @@
 //!     pool_ids: None,
 //!     pair_ids: None,
 //! })?;
-//! let (picks, findings) = Selection::new(files, 1).select_inspected(&())?;
+//! // The default strategy looks at vectors, and there are none.
+//! let strategy = HardNegative::default().into();
+//! let selection = Selection { strategy, ..Selection::new(files, 1) };
+//! let (picks, findings) = selection.select_inspected(&())?;
 //! assert_eq!(picks.indices(), [1]);
 //! assert_eq!(picks.picks[0].why[0].own, 0.9f32 as f64, "what the text's own image has");
 //! assert!(findings.is_empty(), "nothing looks wrong");
@@ -99,7 +103,7 @@
 //! same selection, to the bit.
 //!
 //! ```
-//! use nextpair::{Files, Part, Paths, Selection, Shard, Side};
+//! use nextpair::{Files, HardNegative, Part, Paths, Selection, Shard, Side};
 //! # use nextpair::{Matrix, core::AtomicFile, data::npy};
 //! # let folder = tempfile::tempdir()?;
 //! # std::env::set_current_dir(&folder)?;
@@ -112,7 +116,9 @@
 //! # }
 //! # let paths = Paths { pool_side: Side::Image, pool: "pool.npy".into(), paired: "images.npy".into(), anchors: Some("texts.npy".into()), pool_ids: None, pair_ids: None };
 //!
-//! let selection = Selection::new(Files::open(paths)?, 10);
+//! // The default strategy cannot be split.
+//! let strategy = HardNegative::default().into();
+//! let selection = Selection { strategy, ..Selection::new(Files::open(paths)?, 10) };
 //! for index in 0..3 {
 //!     let shard = Shard::new(index, 3).expect("0, 1 and 2 are shards of three");
 //!     let (part, _) = Part::score(&selection, shard, None, false, &())?;
@@ -224,7 +230,7 @@
 //! import_scenes(&settings, "scenes".as_ref(), &())?;
 //! std::fs::write("tiny.toml", r#"
 //!     dataset = "scenes"
-//!     strategies = ["random", "hard-negative"]
+//!     strategies = ["random", "v-optimal"]
 //!     rounds = 1
 //!
 //!     [model]

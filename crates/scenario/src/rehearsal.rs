@@ -8,8 +8,8 @@
 //! Seeds come in batches, with a look after each. The looks share the 5 % of error that one look
 //! would have ([`Looks`]), so stopping early does not make wrong answers likelier.
 //!
-//! Where all seeds leave the answer open, what pays with models of the same kind is taken ([`Prior`]), unless the
-//! rehearsal speaks against it.
+//! Where all seeds leave the answer open, what is expected to pay with models of the same kind is taken ([`Prior`]), unless
+//! the rehearsal speaks against it.
 
 mod advice;
 mod prior;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use nextpair_data::dataset::{DEV, Dataset};
 use nextpair_data::{Amount, Progress};
-use nextpair_engine::{CoreSet, HardNegative, Herding, LeastSimilar, Novelty};
+use nextpair_engine::{BuiltIn, CoreSet, HardNegative, Herding, LeastSimilar, Novelty};
 use nextpair_models::{Config, Corpus, Training};
 
 use crate::plan::Plan;
@@ -61,18 +61,19 @@ impl RehearsalSettings {
         Ok(RehearsalSettings { experiment, budget, seeds })
     }
 
-    /// Returns the strategies to compare unless others are named: one of every kind that has paid somewhere, and
-    /// what pays with this kind of model.
+    /// Returns the strategies to compare unless others are named: the default one, one of every kind that has
+    /// paid somewhere, and what is expected to pay with this kind of model.
     pub fn usual_strategies(model: &Config) -> Vec<Arm> {
         let mut arms = vec![
+            Arm::new(BuiltIn::default()),
             Arm::new(HardNegative::default()),
             Arm::new(CoreSet::default()),
             Arm::new(Herding::default()),
             Arm::new(Novelty::default()),
             Arm::new(LeastSimilar::default()),
         ];
-        let expected = Prior::with(model.kind()).map(|prior| prior.strategy);
-        arms.extend(expected.filter(|arm| !arms.contains(arm)));
+        let expected = Prior::with(model.kind()).strategy;
+        arms.extend(Some(expected).filter(|arm| !arms.contains(arm)));
         arms
     }
 

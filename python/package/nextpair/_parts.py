@@ -45,7 +45,7 @@ def score(
     texts: Any,
     pool: Any,
     budget: int,
-    strategy: str | Strategy = "hard-negative",
+    strategy: str | Strategy,
     pool_side: Side = "image",
     *,
     first: int = 0,
@@ -62,6 +62,8 @@ def score(
     **parameters: Unpack[Parameters],
 ) -> Partial:
     """Scores a part of a pool, for `merge`: the rows `first` and following of a pool of `of` items.
+
+    `strategy` is one that can be split, such as "hard-negative"; the default of `select` cannot.
 
     `pool` (or the first of `similarities`) holds these rows alone, so that nobody needs the whole pool.
     `thresholds` is another part of the same selection, one of no rows will do (`pool[:0]`): its

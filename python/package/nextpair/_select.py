@@ -13,7 +13,16 @@ from . import _engine
 from ._picks import Picks
 from ._problem import Metric, Problem, Side, Similarity, settings_of, state
 from ._progress import Listener, listening
-from ._strategies import STRATEGIES, HardNegative, Parameters, Strategy, seed_of, whole
+from ._strategies import (
+    DEFAULT,
+    STRATEGIES,
+    HardNegative,
+    Parameters,
+    Strategy,
+    needs_vectors,
+    seed_of,
+    whole,
+)
 from .errors import GuardError, InputError, SelectionWarning, SettingError, StrategyError
 
 Guard: TypeAlias = Literal["warn", "raise", "off"]
@@ -31,7 +40,7 @@ def select(
     texts: Any,
     pool: Any,
     budget: int,
-    strategy: str | Strategy | CustomStrategy = "hard-negative",
+    strategy: str | Strategy | CustomStrategy = DEFAULT,
     pool_side: Side = "image",
     *,
     ids: Sequence[Any] | None = None,
@@ -60,7 +69,8 @@ def select(
     whoever else shares memory are read where they lie; do not write to them meanwhile.
 
     `strategy` is a name, an object such as `HardNegative(top_k=5)`, or an object of yours with a method
-    `query(problem, budget)`. With a name, its parameters may be given too.
+    `query(problem, budget)`. With a name, or none, the parameters of the strategy may be given too. The default,
+    `v-optimal`, looks at vectors alone and needs no `texts`; with `similarities` or `similarity` it needs `features`.
 
     - `ids`, `pair_ids`: names of the pool items and of the pairs; `pictures`: paths, for notebooks.
     - `queries`: embeddings of what people search for; `herding` and `novelty` look at them.
@@ -88,6 +98,12 @@ def select(
     seed = seed_of(chosen.random_state if seed is None else seed)
     if guard not in ("warn", "raise", "off"):
         raise SettingError(f"guard: {guard!r} is none of warn, raise, off")
+    if custom is None and similarity is not None and features is None and needs_vectors(chosen.name):
+        # Before the model is asked about every pair.
+        raise SettingError(
+            f"features: {chosen.name} needs a vector for every item of the pool and of the paired set, beside similarity; "
+            'or name a strategy that needs none, such as "hard-negative"'
+        )
     with listening(progress) as listener:
         how: _engine.How = (thread_count(threads), listener)
         given = state(

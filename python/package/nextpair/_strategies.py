@@ -112,6 +112,11 @@ def parameters_of(strategy: str) -> list[tuple[str, str, list[str], str]]:
     return next(row[4] for row in _engine.strategies() if row[0] == strategy)
 
 
+def needs_vectors(strategy: str) -> bool:
+    """Whether it looks at vectors of the items."""
+    return next(row[2] for row in _engine.strategies() if row[0] == strategy)
+
+
 def _text(name: str, kind: str, choices: list[str], value: Any) -> str | None:
     """A value as the engine reads it, or nothing where it is unset."""
     if value is None:
@@ -153,7 +158,8 @@ def seed_of(random_state: RandomState) -> int:
 
 @dataclass(eq=False, repr=False)
 class HardNegative(Strategy):
-    """Items that would be the hardest negatives for the paired set (the paper)."""
+    """Items that would be the hardest negatives for the paired set (the paper). With heads on frozen encoders such a
+    caption was worth 0.23 to 0.83 random ones: see the page "When it pays to choose" of the book."""
 
     name = "hard-negative"
 
@@ -319,3 +325,6 @@ STRATEGIES: dict[str, type[Strategy]] = {
     )
 }
 """Every strategy of the engine by name."""
+
+DEFAULT: str = _engine.default_strategy()
+"""The strategy of `select` where none is named."""

@@ -22,7 +22,7 @@ from ._picks import Picks
 from ._problem import Metric, Problem, Side, settings_of, state
 from ._progress import Listener, listening
 from ._select import Guard, names_of, strategy_of
-from ._strategies import Parameters, Strategy, seed_of, whole
+from ._strategies import Parameters, Strategy, needs_vectors, seed_of, whole
 from .errors import GuardError, InputError, NextpairError, SettingError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def select(
     images: Any,
     texts: Any,
     budget: int,
-    strategy: str | Strategy = "hard-negative",
+    strategy: str | Strategy,
     pool_side: Side = "image",
     *,
     column: str = "embedding",
@@ -97,14 +97,15 @@ def select(
     A worker or a machine that dies is replaced, and what it had is scored again.
 
     The other arguments are those of `nextpair.select`. Strategies that look at the whole pool at once
-    cannot be split, and say so. The guards look at the pairs, and for picks without a hit; not for what
+    cannot be split, and say so; the default of `nextpair.select` is one of them, so that a strategy is to be named here, such as
+    "hard-negative". The guards look at the pairs, and for picks without a hit; not for what
     needs the whole pool at once, such as duplicates.
     """
     chosen, custom = strategy_of(strategy, parameters)
     if custom is not None:
         raise SettingError("strategy: one of Python cannot be split")
-    if any(name == chosen.name and features for name, _, features, *_ in _engine.strategies()):
-        raise SettingError(f"strategy: {chosen.name} measures distances in the whole pool; Ray has it in blocks")
+    if needs_vectors(chosen.name):
+        raise SettingError(f"strategy: {chosen.name} looks at vectors of the whole pool; Ray has it in blocks")
     if whole("threads", threads) == 0:
         raise SettingError("threads: at least 1 is needed")
     seed = seed_of(chosen.random_state if seed is None else seed)

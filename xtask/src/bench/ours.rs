@@ -51,7 +51,10 @@ impl Ours<'_> {
         let mut command = Command::new(self.binary);
         command.arg("select").arg("--paired-images").arg(self.data.join("images.npy"));
         match self.bench {
-            Bench::Select => command.arg("--paired-texts").arg(self.data.join("texts.npy")),
+            Bench::Select => command
+                .arg("--paired-texts")
+                .arg(self.data.join("texts.npy"))
+                .args(["--strategy", "hard-negative"]),
             Bench::CoreSet => command.args(["--strategy", "core-set"]),
             Bench::Design => command.args(["--strategy", "v-optimal", "--dimensions", self.case]),
             Bench::Herding => command

@@ -214,8 +214,10 @@ impl Bench<'_> {
         let [images, texts] = self.paired;
         let numbers = [self.options.budget, self.options.threads].map(|n| n.to_string());
         let [budget, threads] = &numbers;
-        let words: [&std::ffi::OsStr; 17] = [
+        let words: [&std::ffi::OsStr; 19] = [
             command.as_ref(),
+            "--strategy".as_ref(),
+            "hard-negative".as_ref(),
             "--pool".as_ref(),
             pool.as_ref(),
             "--pool-side".as_ref(),

@@ -32,7 +32,7 @@ pub(super) struct KeyArgs {
     rounds: Option<usize>,
     /// Strategies with their settings, such as random,hard-negative+mini-2560+top-5+count, or
     /// all-conditions for the paper's twelve, or auto for what a rehearsal finds to pay; random-2, random-3 and so on draw again, for a baseline
-    /// with less noise and a null control [default: random,hard-negative]
+    /// with less noise and a null control [default: random,v-optimal]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     strategies: Option<Vec<String>>,
     /// Seeds: a list, or a range such as 0..5 [default: 0]

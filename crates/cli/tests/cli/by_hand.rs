@@ -146,7 +146,8 @@ fn each_command_names_the_next() {
     let files = "--paired-images world/paired_images.npy --paired-texts world/paired_texts.npy \
                  --pool world/pool.npy --pool-side image --budget 5";
     let score = |shard: usize| {
-        typed(folder, &format!("nextpair score {files} --shard {shard}/2 --out part-{shard}"))
+        let words = format!("nextpair score {files} --strategy hard-negative");
+        typed(folder, &format!("{words} --shard {shard}/2 --out part-{shard}"))
     };
     assert_eq!(next(&score(0)), "nextpair merge PARTS --out picks-3.jsonl");
     assert_eq!(next(&score(1)), "nextpair merge part-0 part-1 --out picks-3.jsonl");

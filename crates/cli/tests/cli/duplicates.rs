@@ -40,7 +40,9 @@ fn picks_are_those_from_a_pool_without_duplicates() {
         let rows = world.pool.rows();
         let values = kept.iter().flat_map(|&item| rows[item].clone()).collect();
         world.write("kept.npy", &npy(&Vectors { dim: 6, values }, Numbers::F32));
-        for strategy in ["hard-negative", "random", "coverage", "hybrid", "core-set", "herding"] {
+        for strategy in
+            ["hard-negative", "random", "coverage", "hybrid", "core-set", "herding", "v-optimal"]
+        {
             world.select(&format!("--pool kept.npy --strategy {strategy}"));
             let expected: Vec<(usize, f64)> = world
                 .picks("out/picks.jsonl")

@@ -96,7 +96,7 @@ fn a_bad_number_at_the_end_is_found() {
         }
         world.refused(
             "score --paired-images images.npy --paired-texts texts.npy --pool pool.npy --pool-side image \
-             --budget 9 --shard 3/4 --out out/part",
+             --strategy hard-negative --budget 9 --shard 3/4 --out out/part",
             &[&format!("row {row}"), what],
         );
     }

@@ -153,7 +153,7 @@ fn places_that_cannot_be_written() {
         world.select_refused(&format!("--out {out}"), &[expected]);
     }
     let score = "score --paired-images images.npy --paired-texts texts.npy --pool pool.npy \
-                 --pool-side image --budget 9 --shard 0/1 --out none/part";
+                 --pool-side image --strategy random --budget 9 --shard 0/1 --out none/part";
     world.refused(score, &["none/part: "]);
     assert_eq!(listed(&world.path("folder.jsonl")), [""; 0]);
 }

@@ -211,10 +211,22 @@ fn inputs_that_are_not_given() {
     let start = "select --pool pool.npy --budget 3 --out out/picks.jsonl";
     for (flags, expected) in [
         (
-            "--pool-side image --paired-images images.npy",
+            "--pool-side image --paired-images images.npy --strategy hard-negative",
             "--paired-texts is missing; hard-negative",
         ),
-        ("--pool-side text --paired-texts texts.npy", "--paired-images is missing; hard-negative"),
+        (
+            "--pool-side text --paired-texts texts.npy --strategy hard-negative",
+            "--paired-images is missing; hard-negative",
+        ),
+        // What says that another strategy than the default was meant.
+        (
+            "--pool-side image --paired-images images.npy --top-k 5",
+            "--top-k is for hard-negative, coverage and hybrid; name one with --strategy",
+        ),
+        (
+            "--pool-side image --paired-images images.npy --sample-indices none.txt",
+            "--sample-indices is for strategies that compare the pool with pairs; name one with",
+        ),
         (
             "--pool-side image --paired-images images.npy --strategy coverage",
             "--paired-texts is missing; coverage needs it",

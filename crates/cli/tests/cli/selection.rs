@@ -1,10 +1,15 @@
 //! Picks, scores and reasons of a selection, for every flag that affects them.
 
-use nextpair::data::{Amount, Matrix};
+use std::path::Path;
+
+use nextpair::data::{Amount, Matrix, Side};
 use nextpair::engine::{
     BagOfWords, BuiltIn, CoreSet, Coverage, Draws, Guards, HardNegative, Hybrid, Metric, Scope,
     Settings, Weight, bag_of_words, reference,
 };
+use nextpair::models::{Config, Training};
+use nextpair::scenario::{Annotator, Arm, Experiment, ExperimentKeys, RehearsalSettings};
+use nextpair::{Files, Paths, Selection};
 use serde_json::Value;
 
 use crate::world::{Asked, Vectors, World, files};
@@ -244,6 +249,61 @@ fn strategies_without_hits_need_no_other_side() {
         ));
         assert_eq!(run.code, Some(0), "{}", run.stderr);
         assert_eq!(world.read("out/picks.jsonl"), both, "{strategy}");
+    }
+}
+
+#[test]
+fn every_default_strategy_is_that_of_the_engine() {
+    let world = World::small();
+    let usual = BuiltIn::default();
+    let files = "--paired-images images.npy --pool pool.npy --pool-side image --budget 9";
+    let run = world.run(&format!("select {files} --out out/picks.jsonl"));
+    assert!(run.stderr.contains(&format!("picked      9 of 40 by {usual}\n")), "{}", run.stderr);
+    let paths = Paths {
+        pool_side: Side::Image,
+        pool: world.path("pool.npy"),
+        paired: world.path("images.npy"),
+        anchors: None,
+        pool_ids: None,
+        pair_ids: None,
+    };
+    let selection = Selection::new(Files::open(paths).unwrap(), 9);
+    assert_eq!(selection.strategy, usual);
+    let picks = world.picks("out/picks.jsonl");
+    let indices = selection.select(&()).unwrap().indices();
+    assert!(picks.iter().map(|pick| &pick["index"]).eq(&indices), "{picks:?} {indices:?}");
+
+    let heads = || Config::named("heads").unwrap();
+    let tried = |annotator| {
+        let dataset = Some("ds".into());
+        let keys = ExperimentKeys { dataset, annotator, ..ExperimentKeys::default() };
+        Experiment::resolve(keys, heads(), Training::default()).unwrap().strategies
+    };
+    assert_eq!(tried(None), [Arm::random(1), Arm::new(usual)]);
+    assert_eq!(tried(Some(Annotator::Human)), [Arm::new(usual)]);
+    assert!(RehearsalSettings::usual_strategies(&heads()).contains(&Arm::new(usual)));
+
+    for (command, says) in
+        [("select", format!("[default: {usual}]")), ("run", format!("[default: random,{usual}]"))]
+    {
+        let help = world.run(&format!("{command} --help")).stdout;
+        let words: Vec<&str> = help.split_whitespace().collect();
+        assert!(words.join(" ").contains(&says), "{help}");
+    }
+    let says = format!("--strategy is missing: {usual}, the default of select, cannot be split");
+    world.refused(&format!("score {files} --shard 0/2 --out out/part"), &[&says]);
+}
+
+#[test]
+fn the_papers_strategy_says_where_it_loses() {
+    let world = World::small();
+    let says = "note        with heads on frozen encoders a hard negative was worth 0.23 to 0.83";
+    assert!(world.select("").stderr.contains(says));
+    assert!(!world.select("--strategy v-optimal").stderr.contains(says));
+    for page in ["docs/when-it-pays.md", "docs/reference/strategies.md"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains("0.23") && text.contains("0.83"), "{page}");
     }
 }
 

@@ -62,16 +62,20 @@ fn picks_are_those_of_the_embeddings() {
             assert_eq!(run.code, Some(0), "{strategy}: {}", run.stderr);
             assert!(world.read("out/picks.jsonl") == expected, "{side} {strategy}");
             let run = ask(&world, side, &format!("--strategy {strategy}"));
-            assert!(run.stderr.contains("measures distances"), "{}", run.stderr);
+            assert!(run.stderr.contains("looks at vectors of the items"), "{}", run.stderr);
             assert_eq!(run.code, Some(2));
         }
+        // The default is one of them.
+        let run = ask(&world, side, "");
+        let fix = "or name a strategy that needs none, such as --strategy hard-negative";
+        assert!(run.code == Some(2) && run.stderr.contains(fix), "{}", run.stderr);
     }
 }
 
 #[test]
 fn several_files_and_every_format_are_one_matrix() {
     let world = world();
-    ask(&world, "image", "");
+    ask(&world, "image", "--strategy hard-negative");
     let expected = world.read("out/picks.jsonl");
     let pool = table(&world.pool, &world.texts);
     let rows = |from: usize, to: usize| Vectors {
@@ -85,7 +89,7 @@ fn several_files_and_every_format_are_one_matrix() {
     let run = |pool: &str| {
         let run = world.run(&format!(
             "select --pair-similarities image-pairs.npy --pool-similarities {pool} \
-             --pool-side image --budget 20 --out out/picks.jsonl"
+             --pool-side image --strategy hard-negative --budget 20 --out out/picks.jsonl"
         ));
         assert_eq!(run.code, Some(0), "{pool}: {}", run.stderr);
         world.read("out/picks.jsonl")
@@ -96,7 +100,7 @@ fn several_files_and_every_format_are_one_matrix() {
     for shard in 0..3 {
         let scored = world.run(&format!(
             "score --pair-similarities image-pairs.npy --pool-similarities tiles --pool-side image \
-             --budget 20 --shard {shard}/3 --out out/part-{shard}"
+             --strategy hard-negative --budget 20 --shard {shard}/3 --out out/part-{shard}"
         ));
         assert_eq!(scored.code, Some(0), "{}", scored.stderr);
     }
@@ -107,7 +111,7 @@ fn several_files_and_every_format_are_one_matrix() {
     world.write("tiles/p-12.npy", &npy(&rows(0, 1), Numbers::F32));
     let refused = world.run(
         "select --pair-similarities image-pairs.npy --pool-similarities tiles --pool-side image \
-         --budget 20 --out out/picks.jsonl",
+         --strategy hard-negative --budget 20 --out out/picks.jsonl",
     );
     assert!(refused.stderr.contains("80 columns of F64, but"), "{}", refused.stderr);
     let rounded = |table: &Vectors| Vectors {
@@ -121,7 +125,7 @@ fn several_files_and_every_format_are_one_matrix() {
         }
         let run = world.run(
             "select --pair-similarities half-pairs.npy --pool-similarities half-pool.npy \
-             --pool-side image --budget 20 --out out/half.jsonl",
+             --pool-side image --strategy hard-negative --budget 20 --out out/half.jsonl",
         );
         assert_eq!(run.code, Some(0), "{}", run.stderr);
         let found = world.read("out/half.jsonl");
@@ -186,7 +190,7 @@ fn what_does_not_fit_is_said() {
     ] {
         let words = format!(
             "select --pair-similarities {pairs} --pool-similarities {pool} --pool-side image \
-             --budget 20 --out out/picks.jsonl {flags}"
+             --strategy hard-negative --budget 20 --out out/picks.jsonl {flags}"
         );
         world.refused(&words, &[says]);
     }
@@ -217,7 +221,7 @@ fn a_matrix_larger_than_the_memory_allowed_is_selected_from() {
     let run = crate::world::nextpair(
         folder.path(),
         "select --pair-similarities pairs.npy --pool-similarities pool.npy --pool-side image \
-         --budget 100 --json --out picks.jsonl",
+         --strategy hard-negative --budget 100 --json --out picks.jsonl",
     );
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     let summary: serde_json::Value = serde_json::from_str(run.stdout.trim()).unwrap();

@@ -20,12 +20,10 @@ const LIMIT: Duration = Duration::from_secs(120);
 const REFUSED: &str = "is a pipe, socket or device, expected an ordinary file";
 
 const SELECT: &str = "--paired-images world/paired_images.npy --paired-texts world/paired_texts.npy \
-                      --pool-side image --budget 5 --out picks.jsonl";
+                      --pool-side image --strategy hard-negative --budget 5 --out picks.jsonl";
 
-const POOL: &str =
-    "--pool-similarities world/pool.npy --pool-side image --budget 5 --out picks.jsonl";
-const PAIRS: &str =
-    "--pair-similarities world/pool.npy --pool-side image --budget 5 --out picks.jsonl";
+const POOL: &str = "--pool-similarities world/pool.npy --pool-side image --strategy hard-negative --budget 5 --out picks.jsonl";
+const PAIRS: &str = "--pair-similarities world/pool.npy --pool-side image --strategy hard-negative --budget 5 --out picks.jsonl";
 
 /// Flags that read a file: the command line with `{}` for the name of the file, and its extension.
 /// `SELECT` stands for the usual flags of a selection, `POOL` and `PAIRS` for those of one on
@@ -176,8 +174,14 @@ const FOLDERS: &[(&str, &str)] = &[
          world/pool.npy --pool-side image --budget 5 --out picks.jsonl --html p.html --html-dataset {}",
     ),
     ("select model", "select --model {} ds --pool-side image --budget 1 --out picks.jsonl"),
-    ("score dataset", "score --model model {} --pool-side image --budget 1 --out x --shard 0/1"),
-    ("score model", "score --model {} ds --pool-side image --budget 1 --out x --shard 0/1"),
+    (
+        "score dataset",
+        "score --model model {} --pool-side image --strategy random --budget 1 --out x --shard 0/1",
+    ),
+    (
+        "score model",
+        "score --model {} ds --pool-side image --strategy random --budget 1 --out x --shard 0/1",
+    ),
     ("train dataset", "train {} --model vse++ --out new"),
     ("train start", "train ds --model vse++ --start {} --out new"),
     ("vocab dataset", "vocab {} v2.json"),

@@ -28,7 +28,7 @@ fn unheard(folder: &Path, words: &str) -> Option<i32> {
 }
 
 const SELECT: &str = "--paired-images images.npy --paired-texts texts.npy --pool pool.npy \
-                      --pool-side image --budget 9";
+                      --pool-side image --strategy hard-negative --budget 9";
 
 #[test]
 fn selections_go_on() {

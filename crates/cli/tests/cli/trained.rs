@@ -234,7 +234,7 @@ fn a_model_selects_as_its_encodings_do() {
             // Without labels, the model's pairs of one image or one text form a group.
             let grouped = format!("{files} --groups image-groups.txt --groups text-groups.txt");
             for flags in ["", "--weight count --top-k 2", "--sample 12 --seed 3 --explain 9"] {
-                same(path, &grouped, &model, flags);
+                same(path, &grouped, &model, &format!("--strategy hard-negative {flags}"));
             }
             let flags = "--strategy coverage --relative-margin 0.01 --threads 1";
             same(path, &grouped, &model, flags);
@@ -284,8 +284,14 @@ fn what_a_model_cannot_select_is_refused() {
         ("select --model some ds --ids x.txt", "cannot be used with"),
         ("select --model empty ds", "there is no model.json in it"),
         ("select --model some empty", "there is no dataset.toml in it"),
-        ("select --model some ds --top-k 8", "anchor 0 has 7 rival groups"),
-        ("score --model some ds --shard 0/2", "shards are scored from files of embeddings"),
+        (
+            "select --model some ds --strategy hard-negative --top-k 8",
+            "anchor 0 has 7 rival groups",
+        ),
+        (
+            "score --model some ds --strategy random --shard 0/2",
+            "shards are scored from files of embeddings",
+        ),
     ] {
         let run = nextpair(path, &format!("{words} {asked}"));
         assert_eq!(run.code, Some(2), "{words}");

@@ -200,6 +200,7 @@ fn flags(changes: &str) -> String {
         ("--paired-texts", "texts.npy"),
         ("--pool", "pool.npy"),
         ("--pool-side", "image"),
+        ("--strategy", "hard-negative"),
         ("--budget", "9"),
         ("--out", "out/picks.jsonl"),
     ];

@@ -49,9 +49,8 @@ fn a_strategy_from_outside_is_checked_as_ours_are() {
         };
         assert_eq!(refused(&problem, 0), "the budget is 0; ask for at least one item");
         let given = case.given().unwrap();
-        let expected =
-            "this strategy needs a vector for every item of the pool and of the paired set";
-        assert_eq!(refused(&given, 1), expected);
+        let error = refused(&given, 1);
+        assert!(error.starts_with("this strategy needs a vector for every item"), "{error}");
         let none = Problem::of_pool(3).build().unwrap();
         assert!(refused(&none, 1).starts_with("this strategy needs the similarities"));
         let error = problem.score(&First, 1, &()).unwrap_err().to_string();

@@ -108,7 +108,9 @@ fn an_empty_pool() {
 fn strategies_that_lack_their_inputs() {
     let problem = of_two_pairs(vec![0.5, 0.5]).build().unwrap();
     let error = reason(problem.select(&CoreSet::default(), 1, &()));
-    assert_eq!(error, "core-set needs a vector for every item of the pool and of the paired set");
+    let expected = "core-set needs a vector for every item of the pool and of the paired set; give vectors, or name a \
+                    strategy that needs none, such as hard-negative";
+    assert_eq!(error, expected);
     let problem = Problem::of_pool(1).build().unwrap();
     let expected = "coverage needs the similarities of the pool and of the paired set";
     assert_eq!(reason(problem.select(&Coverage::default(), 1, &())), expected);

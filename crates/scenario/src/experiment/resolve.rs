@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nextpair_data::text::DEFAULT_MIN_COUNT;
 use nextpair_data::{AtomicFile, Side, first_difference, ordinary};
+use nextpair_engine::BuiltIn;
 use nextpair_models::{Choice, Config, Training};
 
 use super::{Amount, Annotator, Experiment, ExperimentKeys, Splits, VocabularyOf, expand};
@@ -28,11 +29,8 @@ impl Experiment {
         let dataset = keys.dataset.ok_or_else(|| Error::setting("dataset", "is missing"))?;
         let dataset = std::path::absolute(&dataset).map_err(|e| Error::io(&dataset, e))?;
         let strategies = keys.strategies.unwrap_or_else(|| {
-            if human {
-                vec!["hard-negative".to_owned()]
-            } else {
-                vec!["random".to_owned(), "hard-negative".to_owned()]
-            }
+            let usual = BuiltIn::default().to_string();
+            if human { vec![usual] } else { vec!["random".to_owned(), usual] }
         });
         let vocabulary = keys.vocabulary.map(|words| match words {
             VocabularyOf::File(path) => {

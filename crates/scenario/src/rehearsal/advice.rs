@@ -33,7 +33,7 @@ pub struct Advice {
     pub scales: Vec<Scale>,
     /// What was found out.
     pub choice: Choice,
-    /// What pays with models of the same kind, if the rehearsal left the answer open and does not speak against
+    /// What is expected to pay with models of the same kind, if the rehearsal left the answer open and does not speak against
     /// it: the strategy was rehearsed, and was not worse than random ones for certain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<Prior>,
@@ -246,11 +246,7 @@ impl Advice {
                     format!(" About {} seeds would settle {arm}.", grouped(seeds))
                 });
                 let meanwhile = match &self.expected {
-                    Some(prior) => format!(
-                        ". {} Buy the next {budget} with it if nearly everything in your pool can be captioned, else \
-                         at random; or rehearse longer.",
-                        prior.shown()
-                    ),
+                    Some(prior) => format!(". {}", prior.shown(&budget)),
                     None => format!(": buy the next {budget} at random, or rehearse longer."),
                 };
                 format!(
@@ -414,41 +410,53 @@ mod tests {
     }
 
     const OPEN: [(&str, f64, f64); 3] =
-        [("random", 0.0, 0.1), ("core-set", -0.05, 0.1), ("novelty", -0.01, 0.1)];
+        [("random", 0.0, 0.1), ("core-set+encoded", -0.05, 0.1), ("v-optimal", -0.01, 0.1)];
 
     #[test]
     fn an_open_answer_is_closed_by_what_pays_with_such_models() {
-        let open = advice(experiment("heads"), scale(&OPEN));
-        assert_eq!(open.choice, Choice::Unclear);
-        assert_eq!(open.strategy.to_string(), "novelty");
-        let said = open.sentence();
-        for part in [
-            "No strategy can be told from random with these seeds. novelty is expected to pay",
-            "Buy the next 50 with it if nearly everything in your pool can be captioned",
-            "About 40 seeds would settle novelty.",
+        for (model, strategy, buy) in [
+            ("heads", "v-optimal", "Buy the next 50 with it, or rehearse longer."),
+            ("vse++", "v-optimal", "Buy the next 50 with it, or rehearse longer."),
+            (
+                "text-imram",
+                "core-set+encoded",
+                "if nearly everything in your pool can be captioned",
+            ),
         ] {
-            assert!(said.contains(part), "{said}");
+            let open = advice(experiment(model), scale(&OPEN));
+            assert_eq!(open.choice, Choice::Unclear);
+            assert_eq!(open.strategy.to_string(), strategy);
+            let said = open.sentence();
+            for part in [
+                &format!("No strategy can be told from random with these seeds. {strategy} is"),
+                buy,
+                &format!("About 40 seeds would settle {strategy}."),
+            ] {
+                assert!(said.contains(part), "{said}");
+            }
         }
     }
 
     #[test]
     fn nothing_is_expected_where_it_may_lose() {
         let heads = || experiment("heads");
-        let human = Experiment { annotator: Annotator::Human, ..heads() };
-        let texts = Experiment { pool: Side::Text, ..heads() };
+        let humans = |model| Experiment { annotator: Annotator::Human, ..experiment(model) };
+        let texts = |model| Experiment { pool: Side::Text, ..experiment(model) };
         let world = Some(crate::World { junk: 0.1, ..crate::World::default() });
-        let junk = Experiment { world, ..heads() };
+        let junk = |model| Experiment { world: world.clone(), ..experiment(model) };
         let open = || scale(&OPEN);
+        for experiment in [humans("heads"), texts("heads"), junk("heads")] {
+            assert_eq!(advice(experiment, open()).strategy.to_string(), "v-optimal");
+        }
         // It was worse than random, or was not tried; others may pay.
-        let worse = scale(&[("novelty", 0.2, 0.1), ("herding", -0.01, 0.1)]);
+        let worse = scale(&[("v-optimal", 0.2, 0.1), ("herding", -0.01, 0.1)]);
         let untried = scale(&[("herding", -0.01, 0.1)]);
-        let mut unmeasured = scale(&[("novelty", -0.01, 0.1)]);
+        let mut unmeasured = scale(&[("v-optimal", -0.01, 0.1)]);
         unmeasured.strategies[0].worth = None;
         for (experiment, scale) in [
-            (human, open()),
-            (texts, open()),
-            (junk, open()),
-            (experiment("vse++"), open()),
+            (humans("text-imram"), open()),
+            (texts("text-imram"), open()),
+            (junk("text-imram"), open()),
             (heads(), worse),
             (heads(), untried),
             (heads(), unmeasured),

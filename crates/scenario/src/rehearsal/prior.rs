@@ -1,59 +1,68 @@
-//! What to expect of a strategy before it is rehearsed: what its captions were worth with models of the same
-//! kind, in the experiments of `docs/when-it-pays.md`.
+//! What to expect of a strategy before it is rehearsed: the default one, or what paid with models of the same kind in the
+//! experiments of `docs/when-it-pays.md`.
 
 use nextpair_data::Side;
-use nextpair_engine::{CoreSet, ItemFeatures, Novelty};
+use nextpair_engine::{BuiltIn, CoreSet, ItemFeatures};
 use nextpair_models::ModelKind;
 use serde::Serialize;
 
 use crate::{Annotator, Arm, Experiment};
 
-/// A strategy that paid with a kind of model on Flickr8k, where everything in the pool could be captioned.
+/// A strategy that is expected to pay with a kind of model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Prior {
     /// The kind of model.
     pub kind: ModelKind,
-    /// The models of the experiments.
+    /// The models of this kind.
     pub models: &'static str,
     /// The strategy.
     pub strategy: Arm,
-    /// Number of experiments.
-    pub experiments: usize,
-    /// Random captions that one of its captions replaced, the median of the experiments.
-    pub worth: f64,
+    /// Where it is not the default strategy, what is known of it on Flickr8k, where everything in the pool could be
+    /// captioned: a number of experiments, and the random captions that one of its captions replaced in them, the median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<(usize, f64)>,
 }
 
 impl Prior {
-    /// Returns what pays with a kind of model and a pool of images. `None` for dual encoders, with which nothing
-    /// does by as much as a tenth unless the pool has near-copies.
-    pub(super) fn with(kind: ModelKind) -> Option<Self> {
-        let (models, strategy, experiments, worth) = match kind {
-            // heads-{encoded,regions,plain,hardest,info-nce,large-start,small-start,bursts}.toml
-            ModelKind::Heads => ("heads on frozen encoders", Arm::new(Novelty::default()), 8, 1.12),
-            ModelKind::DualEncoder => return None,
+    /// Returns what is expected to pay with a kind of model.
+    pub(super) fn with(kind: ModelKind) -> Self {
+        let usual = Arm::new(BuiltIn::default());
+        let (models, strategy, found) = match kind {
+            ModelKind::Heads => ("heads on frozen encoders", usual, None),
+            ModelKind::DualEncoder => ("dual encoders", usual, None),
             // {imram-strategies,scan-strategies,imram-large}.toml
             ModelKind::CrossAttention => {
                 let encoded = CoreSet { features: ItemFeatures::Encoded };
-                ("Text-IMRAM and SCAN", Arm::new(encoded), 3, 1.13)
+                ("Text-IMRAM and SCAN", Arm::new(encoded), Some((3, 1.13)))
             }
         };
-        Some(Prior { kind, models, strategy, experiments, worth })
+        Prior { kind, models, strategy, found }
     }
 
-    /// Returns what is expected to pay in an experiment. `None` also for pools of texts, of which there was one
-    /// experiment only, and where items may not be captioned: there it would lose, and a rehearsal does not see it.
+    /// Returns what is expected to pay in an experiment. `None` where that is core-set and the pool is of texts, of which
+    /// there was one experiment only, or where items may not be captioned: there it would lose, and a rehearsal does not
+    /// see it.
     pub(super) fn of(experiment: &Experiment) -> Option<Self> {
         let junk = experiment.world.as_ref().is_some_and(|world| world.junk > 0.0);
         let sure = experiment.annotator != Annotator::Human && !junk;
-        Self::with(experiment.model.kind()).filter(|_| experiment.pool == Side::Image && sure)
+        let prior = Self::with(experiment.model.kind());
+        (prior.found.is_none() || (experiment.pool == Side::Image && sure)).then_some(prior)
     }
 
-    /// Returns what it says, as a sentence.
-    pub(super) fn shown(&self) -> String {
-        format!(
-            "{} is expected to pay: in {} experiments with {} on Flickr8k, one of its captions was worth {:.2} random \
-             ones (median), and the rehearsal does not speak against it.",
-            self.strategy, self.experiments, self.models, self.worth
-        )
+    /// Returns what it says, as a sentence or two.
+    pub(super) fn shown(&self, budget: &str) -> String {
+        let Prior { models, strategy, found, .. } = self;
+        match found {
+            None => format!(
+                "{strategy} is expected to pay with {models}, and the rehearsal does not speak against it. Buy the \
+                 next {budget} with it, or rehearse longer."
+            ),
+            Some((experiments, worth)) => format!(
+                "{strategy} is expected to pay: in {experiments} experiments with {models} on Flickr8k, one of its \
+                 captions was worth {worth:.2} random ones (median), and the rehearsal does not speak against it. Buy the \
+                 next {budget} with it if nearly everything in your pool can be captioned, else at random; or rehearse \
+                 longer."
+            ),
+        }
     }
 }

@@ -7,7 +7,8 @@ use super::lab;
 const FLAGS: &str = "paired-images = \"../world/paired_images.npy\"\n\
                      paired-texts = \"../world/paired_texts.npy\"\n\
                      pool = \"../world/pool.npy\"\n\
-                     pool-side = \"image\"\nbudget = 5\nrelative-margin = 0.05\nstrict = false\n";
+                     pool-side = \"image\"\nbudget = 5\nrelative-margin = 0.05\n\
+                     strategy = \"hard-negative\"\nstrict = false\n";
 
 #[test]
 fn flags_come_from_a_file_and_win_over_it() {
@@ -18,7 +19,8 @@ fn flags_come_from_a_file_and_win_over_it() {
     lab.succeeds("select --config jobs/a.toml");
     lab.succeeds("select --config jobs/a.toml --budget 7 --out seven.jsonl");
     let typed = "select --paired-images world/paired_images.npy --paired-texts world/paired_texts.npy \
-                 --pool world/pool.npy --pool-side image --budget 5 --relative-margin 0.05 --out \
+                 --pool world/pool.npy --pool-side image --budget 5 --relative-margin 0.05 \
+                 --strategy hard-negative --out \
                  typed.jsonl";
     lab.succeeds(typed);
     let read = |name: &str| fs::read_to_string(lab.path(name)).unwrap();
@@ -47,15 +49,15 @@ fn mistakes_are_told_with_key_and_line() {
     lab.succeeds("example world");
     fs::create_dir(lab.path("jobs")).unwrap();
     for (more, says) in [
-        ("budgt = 3\n", "jobs/x.toml:8: unknown key budgt; the keys are the flags of"),
-        ("top-k = \"many\"\n", "jobs/x.toml:8: invalid value 'many' for '--top-k <K>'"),
-        ("strategy = \"best\"\n", "jobs/x.toml:8: invalid value 'best' for '--strategy"),
-        ("unguarded = 3\n", "jobs/x.toml:8: unguarded is true or false"),
-        ("seed = [1, 2]\n", "jobs/x.toml:8: seed takes one value, not a list"),
-        ("seed = 2020-01-01\n", "jobs/x.toml:8: seed takes a text or a number"),
-        ("config = \"y\"\n", "jobs/x.toml:8: unknown key config"),
-        ("budget = 3\n", "jobs/x.toml:8: duplicate key"),
-        ("seed 3\n", "jobs/x.toml:8: "),
+        ("budgt = 3\n", "jobs/x.toml:9: unknown key budgt; the keys are the flags of"),
+        ("top-k = \"many\"\n", "jobs/x.toml:9: invalid value 'many' for '--top-k <K>'"),
+        ("similarity = \"best\"\n", "jobs/x.toml:9: invalid value 'best' for '--similarity"),
+        ("unguarded = 3\n", "jobs/x.toml:9: unguarded is true or false"),
+        ("seed = [1, 2]\n", "jobs/x.toml:9: seed takes one value, not a list"),
+        ("seed = 2020-01-01\n", "jobs/x.toml:9: seed takes a text or a number"),
+        ("config = \"y\"\n", "jobs/x.toml:9: unknown key config"),
+        ("budget = 3\n", "jobs/x.toml:9: duplicate key"),
+        ("seed 3\n", "jobs/x.toml:9: "),
         ("", "--out <PICKS>"),
     ] {
         lab.write("jobs/x.toml", &format!("{FLAGS}{more}"));

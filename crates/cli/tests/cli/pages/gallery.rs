@@ -7,7 +7,7 @@ use crate::annotate::app::picture;
 use crate::annotate::driver::key;
 use crate::world::{World, json_lines};
 
-const SELECT: &str = "--pool-side image --budget 30 --out picks.jsonl";
+const SELECT: &str = "--pool-side image --strategy hard-negative --budget 30 --out picks.jsonl";
 
 #[test]
 fn picks_are_a_gallery() {

@@ -20,7 +20,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Returns the default settings of the program.
+    /// Returns the settings of [`World::select`].
     pub fn usual() -> Self {
         Asked {
             strategy: HardNegative::default().into(),
