@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use nextpair::Finding;
 use nextpair::core::AtomicFile;
-use nextpair::data::queue::{PicksFormat, Task, Why};
-use nextpair::engine::{Pick, Picks, Reason};
+use nextpair::data::queue::{Near, PicksFormat, Task, Why};
+use nextpair::engine::{Effect, Neighbour, Pick, Picks, Reason};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -31,8 +31,10 @@ fn name(names: Option<&Bound<'_, PyAny>>, index: u32) -> Option<PyResult<String>
 
 /// A reason: anchor, similarity, threshold, surplus, own.
 type RawReason = (u32, f64, f64, f64, f64);
-/// A pick: index, score, hits, reasons, facts.
-type RawPick = (u32, f64, Option<u32>, Vec<RawReason>, Vec<(&'static str, f64)>);
+/// An item near a pick: whether it is paired, its pair or place, and how near.
+type RawNear = (bool, u32, f64);
+/// A pick: index, score, hits, reasons, facts, items near it.
+type RawPick = (u32, f64, Option<u32>, Vec<RawReason>, Vec<(&'static str, f64)>, Vec<RawNear>);
 
 /// Picks as `nextpair/_picks.py` takes them, a dictionary.
 #[derive(IntoPyObject)]
@@ -42,6 +44,7 @@ pub(crate) struct RawPicks {
     hard_negatives: Option<u64>,
     duplicates: Option<usize>,
     thresholds: Vec<f64>,
+    effect: Option<(&'static str, f64, f64, f64)>,
     warnings: Vec<Said>,
 }
 
@@ -53,12 +56,16 @@ impl RawPicks {
         names: &Names<'_>,
     ) -> PyResult<Self> {
         let warnings = findings.iter().map(|finding| said(finding, names));
+        let effect = |Effect { measure, before, after, random }: Effect| {
+            (measure.name(), before, after, random)
+        };
         Ok(RawPicks {
             picks: picks.picks.into_iter().map(raw).collect(),
             pool,
             hard_negatives: picks.hard_negatives,
             duplicates: picks.duplicates,
             thresholds: picks.thresholds,
+            effect: picks.effect.map(effect),
             warnings: warnings.collect::<PyResult<_>>()?,
         })
     }
@@ -67,14 +74,21 @@ impl RawPicks {
 fn raw(pick: Pick) -> RawPick {
     let reason = |why: &Reason| (why.anchor, why.similarity, why.threshold, why.surplus, why.own);
     let facts = pick.facts.iter().map(|fact| (fact.name, fact.value));
+    let near = pick.near.iter().map(|near| match near.item {
+        Neighbour::Paired(pair) => (true, pair, near.value),
+        Neighbour::Pool(index) => (false, index, near.value),
+    });
     let why = pick.why.iter().map(reason).collect();
-    (pick.index, pick.score, pick.hits, why, facts.collect())
+    (pick.index, pick.score, pick.hits, why, facts.collect(), near.collect())
 }
 
 /// A reason with the name of its pair.
 type NamedReason = (u32, String, f64, f64, f64, f64);
+/// An item near a pick, with its name: whether it is paired, its pair or place, name, and how near.
+type NamedNear = (bool, u32, String, f64);
 /// A pick with its name.
-type NamedPick = (u32, String, f64, Option<u32>, Vec<NamedReason>, Vec<(String, f64)>);
+type NamedPick =
+    (u32, String, f64, Option<u32>, Vec<NamedReason>, Vec<(String, f64)>, Vec<NamedNear>);
 
 /// Writes picks as `nextpair select --out picks.jsonl` does, whole or not at all.
 #[pyfunction]
@@ -89,7 +103,7 @@ pub(crate) fn write_jsonl(py: Python<'_>, path: PathBuf, picks: Vec<NamedPick>) 
     written.map_err(|error| errors::raise(py, error))
 }
 
-fn task((rank, (index, id, score, hits, why, facts)): (usize, NamedPick)) -> Task {
+fn task((rank, (index, id, score, hits, why, facts, near)): (usize, NamedPick)) -> Task {
     let reason = |(anchor, anchor_id, similarity, threshold, surplus, own)| Why {
         anchor: Some(anchor),
         anchor_id: Some(anchor_id),
@@ -99,6 +113,11 @@ fn task((rank, (index, id, score, hits, why, facts)): (usize, NamedPick)) -> Tas
         own: Some(own),
         ..Why::default()
     };
-    let why = why.into_iter().map(reason).collect();
-    Task { rank, index: Some(index), id, score, hits, why, facts: facts.into_iter().collect() }
+    let near = near.into_iter().map(|(paired, index, id, value)| match paired {
+        true => Near::Paired { pair: index, pair_id: id, id: None, caption: None, cosine: value },
+        false => Near::Pool { index, id, share: value },
+    });
+    let (why, near) = (why.into_iter().map(reason).collect(), near.collect());
+    let facts = facts.into_iter().collect();
+    Task { rank, index: Some(index), id, score, hits, why, facts, near }
 }

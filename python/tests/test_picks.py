@@ -36,7 +36,7 @@ def test_it_is_a_sequence_with_names(world: World) -> None:
         world.select(8, pair_ids=[*PAIRS, ""])
 
 
-@pytest.mark.parametrize("name", ["hard-negative", "herding"])
+@pytest.mark.parametrize("name", ["hard-negative", "herding", "v-optimal"])
 def test_jsonl_is_that_of_the_command_line(name: str, world: World, tmp_path: Path) -> None:
     for part in world._fields:
         np.save(tmp_path / f"{part}.npy", getattr(world, part))
@@ -56,7 +56,7 @@ def test_files_appear_whole_or_not_at_all(world: World, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["hard-negative", "random", "novelty"])
+@pytest.mark.parametrize("name", ["hard-negative", "random", "novelty", "v-optimal"])
 def test_tables_of_pandas_and_arrow(name: str, world: World, tmp_path: Path) -> None:
     picks = world.select(30, name, ids=IDS)
     frame, table = picks.to_pandas(), picks.to_arrow()
@@ -71,6 +71,33 @@ def test_tables_of_pandas_and_arrow(name: str, world: World, tmp_path: Path) -> 
     if name == "novelty":
         assert table["novelty"].to_pylist() == [facts["novelty"] for facts in frame["facts"]]
         assert frame["facts"].tolist() == [line["facts"] for line in lines]
+    if name == "v-optimal":
+        near = [line["near"] for line in lines]
+        assert frame["near"].tolist() == [json.loads(text) for text in table["near"].to_pylist()] == near
+        assert all(list(first) == ["pair", "pair_id", "cosine"] for first, *_ in near)
+
+
+def test_picks_say_what_learns_from_them(world: World, tmp_path: Path) -> None:
+    picks = world.select(12, "v-optimal", ids=IDS, pair_ids=PAIRS)
+    assert pickle.loads(pickle.dumps(picks)) == picks
+    for pick in picks:
+        nearest, *learners = pick.near
+        assert nearest.paired and nearest.id == PAIRS[nearest.index] and -1 <= nearest.value <= 1
+        assert len(learners) == 3 and not any(near.paired for near in learners)
+        assert all(near.id == IDS[near.index] and 0 < near.value <= 1 for near in learners)
+    effect = picks.effect
+    assert effect is not None and effect.measure == "uncertainty"
+    assert effect.after < effect.random < effect.before
+    assert effect.before - effect.after == pytest.approx(picks.scores.sum())
+    assert f"\n  uncertainty {effect.before:.3g} before, " in repr(picks)
+    assert world.select(12, "v-optimal", explain=0)[0].near == ()
+    assert world.select(12, "random").effect is None
+
+    picture = tmp_path / "a.png"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n")
+    page = world.select(2, "v-optimal", pictures=[picture] * 200)._repr_html_()
+    assert page.count("data:image/png;base64,") == 2 + 6 and page.count(": learns ") == 6
+    assert f"nearest paired: {PAIRS[picks[0].near[0].index]}, " in picks._repr_html_()
 
 
 def test_notebooks_show_pictures(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

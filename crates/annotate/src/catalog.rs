@@ -67,6 +67,11 @@ impl Catalog {
         &self.dataset
     }
 
+    /// The side of the pool.
+    pub(crate) fn pool(&self) -> Side {
+        self.pool
+    }
+
     /// The id of an upload, by the name of its file.
     pub(crate) fn upload(name: &str) -> String {
         format!("{UPLOAD}{name}")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nextpair_data::Side;
 use nextpair_data::dataset::{Dataset, TRAIN};
-use nextpair_data::queue::{Task, Why};
+use nextpair_data::queue::{Near, Task, Why};
 use sha2::{Digest, Sha256};
 
 use crate::event::{GoldTask, Said};
@@ -46,8 +46,8 @@ impl Gold {
             (number, (before as usize).min(tasks.len() - 1), id.clone())
         };
         let places: Vec<(usize, usize, String)> = ids.into_iter().enumerate().map(place).collect();
-        let reasons =
-            Reasons::of(dataset, places.iter().any(|(_, at, _)| !tasks[*at].why.is_empty()));
+        let explained = |at: usize| !tasks[at].why.is_empty() || !tasks[at].near.is_empty();
+        let reasons = Reasons::of(dataset, places.iter().any(|(_, at, _)| explained(*at)));
         let gold = |(number, before, id): (usize, usize, String)| {
             let (next, last) = (&tasks[before], &tasks[before.saturating_sub(1)]);
             let known = self.known[&id].clone();
@@ -62,6 +62,7 @@ impl Gold {
                 score: (next.score + last.score) / 2.0,
                 hits: next.hits,
                 why: reasons.like(&next.why, &id, &described),
+                near: reasons.near(&next.near, &id, &described),
                 facts: next.facts.clone(),
                 id,
             };
@@ -114,8 +115,8 @@ impl Reasons {
         Reasons { pairs: train.iter().step_by(step).filter_map(pair).collect() }
     }
 
-    /// As many reasons as a neighbour has, with numbers like its.
-    fn like(&self, neighbour: &[Why], id: &str, described: &[String]) -> Vec<Why> {
+    /// Pairs whose captions are most like what describes an item, most alike first.
+    fn nearest(&self, id: &str, described: &[String]) -> Vec<&Captioned> {
         let described: Vec<Vec<String>> = described.iter().map(|text| words(text)).collect();
         let overlap = |said: &[String]| {
             described.iter().map(|text| word_overlap(text, said)).fold(0.0, f64::max)
@@ -123,7 +124,41 @@ impl Reasons {
         let others = self.pairs.iter().filter(|pair| pair.id != id);
         let mut nearest: Vec<_> = others.map(|pair| (overlap(&pair.words), pair)).collect();
         nearest.sort_by(|one, other| other.0.total_cmp(&one.0));
-        let reason = |(why, &(_, pair)): (&Why, &(f64, &Captioned))| {
+        nearest.into_iter().map(|(_, pair)| pair).collect()
+    }
+
+    /// As many items near it as a neighbour has. Where no others are known, they are the neighbour's.
+    fn near(&self, neighbour: &[Near], id: &str, described: &[String]) -> Vec<Near> {
+        if neighbour.is_empty() {
+            return Vec::new();
+        }
+        let mut others = self.nearest(id, described).into_iter();
+        let like = |near: &Near| {
+            let mut near = near.clone();
+            let Some(other) = others.next() else { return near };
+            let drawn = 0.02 * (unit(&format!("{id} {}", other.id)) - 0.5);
+            match &mut near {
+                Near::Paired { id, caption, cosine, .. } => {
+                    (*id, *caption) = (Some(other.id.clone()), Some(other.caption.clone()));
+                    *cosine += drawn;
+                }
+                Near::Pool { id, share, .. } => {
+                    id.clone_from(&other.id);
+                    *share += drawn;
+                }
+            }
+            near
+        };
+        neighbour.iter().map(like).collect()
+    }
+
+    /// As many reasons as a neighbour has, with numbers like its.
+    fn like(&self, neighbour: &[Why], id: &str, described: &[String]) -> Vec<Why> {
+        if neighbour.is_empty() {
+            return Vec::new();
+        }
+        let nearest = self.nearest(id, described);
+        let reason = |(why, pair): (&Why, &&Captioned)| {
             // Not the very numbers of the neighbour, which somebody could look for.
             let drawn = 0.02 * (unit(&format!("{id} {}", pair.id)) - 0.5);
             let (similarity, threshold) = (why.similarity + drawn, why.threshold + drawn / 2.0);

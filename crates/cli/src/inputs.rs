@@ -138,7 +138,7 @@ pub(crate) struct SelectionArgs {
     /// Seed of every draw
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
-    /// How many of each pick's strongest hits to report
+    /// How many hits of each pick, or items that learn from it, to report
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true)]
     explain: usize,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use nextpair::engine::{BuiltIn, Picks, Strategy};
+use nextpair::engine::{BuiltIn, Effect, Picks, Strategy};
 use serde::Serialize;
 
 use crate::numbers::megabytes;
@@ -28,6 +28,9 @@ pub(crate) struct Summary {
     thresholds: Option<[f64; 3]>,
     hard_negative_share: Option<f64>,
     picks_without_hit: Option<usize>,
+    /// What the picks change together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effect: Option<Effect>,
     seconds: f64,
     predicted_peak_bytes: Option<u64>,
     peak_bytes: Option<u64>,
@@ -61,6 +64,7 @@ impl Summary {
             thresholds,
             hard_negative_share: picks.hard_negative_share(),
             picks_without_hit: picks.without_hit(),
+            effect: picks.effect,
             seconds: time.as_secs_f64(),
             predicted_peak_bytes: predicted,
             peak_bytes: peak,
@@ -101,6 +105,9 @@ impl Summary {
         }
         if let Some(share) = self.hard_negative_share {
             say!("hard neg.   {share:.1} % of the pool has a hit");
+        }
+        if let Some(effect) = self.effect {
+            say!("{effect}");
         }
         let peak = self.peak_bytes.map(|p| format!(", peak {}", megabytes(p))).unwrap_or_default();
         say!("time        {:.2} s{peak}", self.seconds);

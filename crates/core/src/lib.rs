@@ -35,7 +35,7 @@ pub use lock::{FolderLock, lock};
 pub use mapping::stop_on_changed_inputs;
 pub use matrix::{Dtype, Element, Matrix};
 pub use peak::Watch;
-pub use picks::{Effect, Fact, Near, Neighbour, Pick, Picks, Reason};
+pub use picks::{Effect, Fact, Measure, Near, Neighbour, Pick, Picks, Reason};
 pub use printable::printable;
 pub use progress::{Progress, Silent, Within};
 pub use side::Side;

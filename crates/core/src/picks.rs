@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use serde::{Deserialize, Serialize};
+
 /// The items to pair next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picks {
@@ -26,16 +28,51 @@ pub struct Picks {
 }
 
 /// What a batch changes, by the measure of its strategy: less is better.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Effect {
-    /// The measure, such as `uncertainty`.
-    pub measure: &'static str,
+    /// What is measured.
+    pub measure: Measure,
     /// Its value before the batch.
     pub before: f64,
     /// Its value once the picks are paired.
     pub after: f64,
     /// Its value if as many items drawn at random were paired instead.
     pub random: f64,
+}
+
+/// What a batch lowers. The score of a pick is by how much it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measure {
+    /// The mean variance of predictions for all items.
+    Uncertainty,
+    /// How much of the points of a cover is covered by nothing.
+    Uncovered,
+}
+
+impl Measure {
+    /// The name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Measure::Uncertainty => "uncertainty",
+            Measure::Uncovered => "uncovered",
+        }
+    }
+}
+
+impl std::fmt::Display for Effect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Three digits of the smallest number.
+        let least = self.before.min(self.after).min(self.random).max(0.0);
+        let digits = (2.0 - least.log10().floor()).clamp(3.0, 9.0) as usize;
+        let Effect { measure, before, after, random } = self;
+        write!(
+            f,
+            "{} {before:.digits$} before, {after:.digits$} after; a random batch of the same size leaves {random:.digits$}",
+            measure.name()
+        )
+    }
 }
 
 impl Picks {

@@ -62,6 +62,49 @@ pub struct Task {
     /// More numbers about the pick, for strategies that have any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, f64>,
+    /// Items near the pick, for strategies that look for them: the paired item most like it, then the pool items that
+    /// learn most from its pair.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub near: Vec<Near>,
+}
+
+/// An item near a pick.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Near {
+    /// The paired item most like the pick.
+    Paired {
+        /// The number of a pair that it is in, from 0.
+        pair: u32,
+        /// The name of the pair, as in [`Why`].
+        pair_id: String,
+        /// The item that has the pair's image, if the pair is one of a dataset.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        /// The caption of the pair, if it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        caption: Option<String>,
+        /// The cosine of the two.
+        cosine: f64,
+    },
+    /// A pool item that learns from the pick's pair.
+    Pool {
+        /// Its place in the pool, from 0.
+        index: u32,
+        /// Its id; its place if the items have no ids.
+        id: String,
+        /// The share of its uncertainty that the pair takes away.
+        share: f64,
+    },
+}
+
+impl Near {
+    /// The number that says how near it is.
+    fn value(&self) -> f64 {
+        match *self {
+            Near::Paired { cosine: value, .. } | Near::Pool { share: value, .. } => value,
+        }
+    }
 }
 
 /// Tasks to annotate together.

@@ -39,6 +39,8 @@ pub(crate) struct Chosen {
     pub(crate) gain: f64,
     /// Number of points that it covers better than anything before it.
     pub(crate) points: usize,
+    /// The pool items among them that it covers so much better, most first, and by which share of what was missing.
+    pub(crate) learners: Vec<(u32, f64)>,
 }
 
 /// Weights of the items of a cover.
@@ -56,6 +58,8 @@ pub(crate) struct Cover<'a> {
     packed: Packed,
     gpu: Option<Gains<'a>>,
     levels: Vec<f64>,
+    /// How far a point can be covered.
+    most: f64,
     /// What items on top of the heap covered when they were last looked at.
     known: HashMap<u32, Covered>,
     /// Entries in `known`.
@@ -88,13 +92,38 @@ impl<'a> Cover<'a> {
         let levels = nearest.iter().map(|entry| entry.as_ref().map_or(0.0, level)).collect();
         let packed = points.vectors.packed(&all);
         let gpu = if_it_fits(points.gains())?.flatten();
-        Ok(Cover { points, weights, packed, gpu, levels, known: HashMap::new(), entries: 0 })
+        let most = weights.pool.iter().flatten().fold(weights.paired, |most, &own| most.max(own));
+        let known = HashMap::new();
+        Ok(Cover { points, weights, packed, gpu, levels, most, known, entries: 0 })
     }
 
-    /// Picks `budget` items, ties to the lower index.
+    /// How much of the points nothing covers.
+    pub(crate) fn uncovered(&self) -> f64 {
+        self.missing(&self.levels)
+    }
+
+    fn missing(&self, levels: &[f64]) -> f64 {
+        let missing = |(point, level): (u32, &f64)| self.points.weight(point) * (self.most - level);
+        (0..).zip(levels).map(missing).fold(0.0, |sum, missing| sum + missing)
+    }
+
+    /// The same once some more items are paired.
+    pub(crate) fn uncovered_with(&self, items: &[u32]) -> f64 {
+        let mut levels = self.levels.clone();
+        for items in items.chunks(16 * ROWS) {
+            let some = items.par_chunks(ROWS).flat_map_iter(|items| self.covered(items));
+            for (point, value) in some.collect::<Vec<_>>().into_iter().flatten() {
+                let level = &mut levels[point as usize];
+                *level = level.max(value);
+            }
+        }
+        self.missing(&levels)
+    }
+
+    /// Picks `budget` items, ties to the lower index, each with so many learners.
     pub(crate) fn pick(
-        mut self,
-        budget: usize,
+        &mut self,
+        (budget, learners): (usize, usize),
         progress: &dyn Progress,
     ) -> Result<Vec<Chosen>, Error> {
         let mut heap = BinaryHeap::from(self.bounds(progress)?);
@@ -106,7 +135,8 @@ impl<'a> Cover<'a> {
             let state = self.state(&top, chosen.len());
             let at_once = match state {
                 State::Current => {
-                    chosen.push(self.choose(top));
+                    let next = self.choose(top, &chosen, learners);
+                    chosen.push(next);
                     progress.advance(1);
                     continue;
                 }
@@ -140,7 +170,7 @@ impl<'a> Cover<'a> {
     }
 
     /// Takes an item whose gain is current.
-    fn choose(&mut self, top: Bound) -> Chosen {
+    fn choose(&mut self, top: Bound, before: &[Chosen], learners: usize) -> Chosen {
         let gains = match self.known.remove(&top.item) {
             Some(gains) => {
                 self.entries -= gains.len();
@@ -149,10 +179,33 @@ impl<'a> Cover<'a> {
             // Forgotten since it was computed.
             None => self.covered(&[top.item]).remove(0),
         };
+        let learners = match learners {
+            0 => Vec::new(),
+            most => self.learners(&gains, (top.item, before), most),
+        };
         for &(point, value) in &gains {
             self.levels[point as usize] = value;
         }
-        Chosen { item: top.item, gain: top.value, points: gains.len() }
+        Chosen { item: top.item, gain: top.value, points: gains.len(), learners }
+    }
+
+    /// The pool items that an item covers so much better, but for itself and those that are chosen.
+    fn learners(
+        &self,
+        gains: &Covered,
+        (item, before): (u32, &[Chosen]),
+        most: usize,
+    ) -> Vec<(u32, f64)> {
+        let gain = |&(point, value): &(u32, f64)| {
+            let level = self.levels[point as usize];
+            let share = (value - level) / (self.most - level);
+            Some((self.points.pool_item(point)?, value - level, share))
+        };
+        let mut all: Vec<(u32, f64, f64)> = gains.iter().filter_map(gain).collect();
+        all.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+        let is_left = |other: &u32| *other != item && before.iter().all(|one| one.item != *other);
+        let left = all.into_iter().map(|(other, _, share)| (other, share));
+        left.filter(|(other, _)| is_left(other)).take(most).collect()
     }
 
     fn weight(&self, item: u32) -> f64 {

@@ -78,7 +78,9 @@ pub use findings::{Chance, Finding, Known};
 pub use groups::group_labels;
 pub use kcenter::{k_center, nearest};
 pub use memory::Size;
-pub use nextpair_core::{Draws, Effect, Fact, Near, Neighbour, Pick, Picks, Progress, Reason};
+pub use nextpair_core::{
+    Draws, Effect, Fact, Measure, Near, Neighbour, Pick, Picks, Progress, Reason,
+};
 pub use parameters::{Field, Kind, Parameter, Value};
 pub use partial::Partial;
 pub use points::QUERIES_CAVEAT;

@@ -34,6 +34,8 @@ pub(crate) struct Points {
     pub(crate) pool: Centred,
     pub(crate) paired: Centred,
     pub(crate) vectors: Centred,
+    /// The pool items among them, which come first.
+    of_pool: Vec<u32>,
     weights: Option<Vec<f64>>,
     bandwidth: f64,
 }
@@ -100,12 +102,17 @@ impl Points {
             }
             _ => None,
         };
-        Ok(Points { pool, paired, vectors, weights, bandwidth })
+        Ok(Points { pool, paired, vectors, of_pool: drawn.pool, weights, bandwidth })
     }
 
     /// Number of points.
     pub(crate) fn len(&self) -> usize {
         self.vectors.len()
+    }
+
+    /// The pool item that a point is, if it is one.
+    pub(crate) fn pool_item(&self, point: u32) -> Option<u32> {
+        self.of_pool.get(point as usize).copied()
     }
 
     /// The weight of a point.

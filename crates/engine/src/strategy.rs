@@ -10,6 +10,7 @@ mod herding;
 mod hybrid;
 mod least_similar;
 mod margin;
+mod nearest;
 mod novelty;
 mod random;
 mod stratified;

@@ -8,7 +8,9 @@ mod pictures;
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
+use nextpair_engine::{Effect, Measure};
 use serde_json::{Value, json};
 
 use crate::bars::Bars;
@@ -29,7 +31,7 @@ const REASONS: usize = 3;
 pub struct PickedBatch {
     /// The name of the strategy.
     pub strategy: String,
-    /// What the reasons of its picks mean, in a sentence or two.
+    /// What the reasons of its picks mean, in a sentence or two; empty if they have none.
     pub said: String,
     /// The number of the batch, from 1.
     pub batch: usize,
@@ -39,6 +41,10 @@ pub struct PickedBatch {
     pub total: usize,
     /// The picks, most wanted first.
     pub picks: Vec<ShownPick>,
+    /// The side of the pool.
+    pub pool: Side,
+    /// What the picks change together, for strategies that measure it.
+    pub effect: Option<Effect>,
 }
 
 /// A pick of a gallery.
@@ -53,6 +59,21 @@ pub struct ShownPick {
     pub text: Option<String>,
     /// The strongest pairs that it would be confused with.
     pub why: Vec<ShownReason>,
+    /// Items near it.
+    pub near: Vec<ShownNear>,
+}
+
+/// An item near a pick.
+pub struct ShownNear {
+    /// Its id.
+    pub id: String,
+    /// Its caption, if it is paired or stands for a text.
+    pub text: Option<String>,
+    /// Whether it is paired.
+    pub is_paired: bool,
+    /// Of a paired item its cosine with the pick, of another one the share of its uncertainty that the pick's pair
+    /// takes away.
+    pub value: f64,
 }
 
 /// A pair that a pick would be confused with.
@@ -99,8 +120,7 @@ pub(crate) fn gallery(
     memory: &Memory,
 ) -> Rendered {
     let pictures = Pictures::of(wanted(batches), dataset, budget, memory);
-    let first =
-        batches.iter().position(|batch| batch.picks.iter().any(|pick| !pick.why.is_empty()));
+    let first = batches.iter().position(|batch| batch.picks.iter().any(|pick| pick.is_explained()));
     let first = first.unwrap_or(0);
     let (mut items, mut texts) = (Names::default(), Names::default());
     let groups: Vec<Value> =
@@ -166,8 +186,11 @@ fn wanted(batches: &[PickedBatch]) -> impl Iterator<Item = &str> {
             let image = pick.text.is_none().then_some(pick.id.as_str());
             ids.extend(image.into_iter().chain(pick.why.first().map(|why| why.id.as_str())));
         }
-        let others = picks.iter().flat_map(|pick| pick.why.iter().take(REASONS).skip(1));
-        ids.extend(others.map(|why| why.id.as_str()));
+        for pick in picks {
+            ids.extend(pick.why.iter().take(REASONS).skip(1).map(|why| why.id.as_str()));
+            let pictured = pick.near.iter().filter(|near| near.is_paired || near.text.is_none());
+            ids.extend(pictured.map(|near| near.id.as_str()));
+        }
         ids
     };
     seeds.into_iter().flat_map(of_seed)
@@ -182,12 +205,105 @@ fn group<'a>(batch: &'a PickedBatch, items: &mut Names<'a>, texts: &mut Names<'a
             reasons.push(json!([anchor, caption, short(why.similarity), short(why.threshold)]));
         }
         let text = pick.text.as_ref().map(|text| texts.place(text));
-        picks.push(json!([items.place(&pick.id), short(pick.score), pick.hits, reasons, text]));
+        let near = pick.near.iter().map(|near| {
+            let text = near.text.as_ref().map(|text| texts.place(text));
+            json!([items.place(&near.id), text, near.is_paired, near.label(batch.pool)])
+        });
+        let (near, score) = (near.collect::<Vec<_>>(), short(pick.score));
+        let part = batch.part_of(pick);
+        picks.push(json!([items.place(&pick.id), score, pick.hits, reasons, text, part, near]));
     }
     json!({
-        "strategy": batch.strategy, "said": batch.said, "batch": batch.batch, "seed": batch.seed,
-        "total": batch.total, "picks": picks,
+        "strategy": batch.strategy, "said": batch.said(), "batch": batch.batch, "seed": batch.seed,
+        "total": batch.total, "picks": picks, "learn": batch.learn(),
     })
+}
+
+impl PickedBatch {
+    /// Says which part of what the batch lowers is a pick's own; nothing if that was not measured.
+    fn part_of(&self, pick: &ShownPick) -> String {
+        let effect = self.effect.filter(|effect| effect.before > 0.0);
+        effect.map_or(String::new(), |Effect { measure, before, .. }| {
+            let of = match measure {
+                Measure::Uncertainty => "the uncertainty",
+                Measure::Uncovered => "what is uncovered",
+            };
+            format!(", takes away {} of {of}", percent(pick.score / before))
+        })
+    }
+
+    /// Says what reasons and neighbours mean, and what the batch changes.
+    fn said(&self) -> String {
+        let (half, with) =
+            (self.pool.own_and_other("image", "caption").0, with_other_half(self.pool));
+        let near = |paired: bool| {
+            self.picks.iter().flat_map(|pick| &pick.near).any(|near| near.is_paired == paired)
+        };
+        let nearest = format!("the {half} most like it that has {with}");
+        let learners = match self.effect.map(|effect| effect.measure) {
+            Some(Measure::Uncertainty) => {
+                "become most certain once it has one, each with the share of its uncertainty that goes away"
+            }
+            Some(Measure::Uncovered) => {
+                "it covers so much better, each with the share of what was uncovered"
+            }
+            None => "learn most once it has one",
+        };
+        let learners = format!("{half}s of the pool that {learners}");
+        let near = match (near(true), near(false)) {
+            (true, true) => format!("Under each {half} are {nearest}, and the {learners}."),
+            (true, false) => format!("Under each {half} is {nearest}."),
+            (false, true) => format!("Under each {half} are the {learners}."),
+            (false, false) => String::new(),
+        };
+        let effect = self.effect.map(|effect| format!("The batch: {effect}."));
+        let parts = [self.said.clone(), near, effect.unwrap_or_default()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Says what the pool items under a pick are.
+    fn learn(&self) -> String {
+        let with = with_other_half(self.pool);
+        match self.effect.map(|effect| effect.measure) {
+            Some(Measure::Uncertainty) => format!("More certain once it has {with}"),
+            Some(Measure::Uncovered) => format!("Better covered once it has {with}"),
+            None => format!("They learn most once it has {with}"),
+        }
+    }
+}
+
+impl ShownPick {
+    fn is_explained(&self) -> bool {
+        !self.why.is_empty() || !self.near.is_empty()
+    }
+}
+
+impl ShownNear {
+    fn label(&self, pool: Side) -> String {
+        match self.is_paired {
+            true => {
+                format!("Nearest that has {} (cosine {:.2})", with_other_half(pool), self.value)
+            }
+            false => percent(self.value),
+        }
+    }
+}
+
+fn with_other_half(pool: Side) -> &'static str {
+    pool.own_and_other("an image", "a caption").1
+}
+
+/// Formats a share in percent: 41 %, 3.1 %, 0.04 %.
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    let digits = if percent >= 9.95 {
+        0
+    } else if percent >= 0.995 {
+        1
+    } else {
+        2
+    };
+    typographic(&format!("{percent:.digits$} %"))
 }
 
 /// Rounds a number to the digits that are shown.
@@ -200,11 +316,17 @@ fn written_out(batch: &PickedBatch, pictures: &Pictures) -> String {
     let picks = || batch.picks.iter().take(WRITTEN_OUT);
     let reasons = picks().flat_map(|pick| pick.why.iter().take(REASONS));
     let bars = Bars::of(reasons.map(|why| (why.similarity, why.threshold)));
-    let cards = picks().enumerate().map(|(rank, pick)| card(rank + 1, pick, pictures, &bars));
+    let cards =
+        picks().enumerate().map(|(rank, pick)| card(rank + 1, (pick, batch), pictures, &bars));
     cards.collect()
 }
 
-fn card(rank: usize, pick: &ShownPick, pictures: &Pictures, bars: &Bars) -> String {
+fn card(
+    rank: usize,
+    (pick, batch): (&ShownPick, &PickedBatch),
+    pictures: &Pictures,
+    bars: &Bars,
+) -> String {
     let own = match &pick.text {
         Some(text) => format!("<blockquote>{}</blockquote>", escaped(text)),
         None => pictures.frame(&pick.id),
@@ -218,9 +340,10 @@ fn card(rank: usize, pick: &ShownPick, pictures: &Pictures, bars: &Bars) -> Stri
     };
     let mut html = format!(
         "<li class=\"pick\">{own}<p class=\"name\"><span class=\"rank\">{rank}</span> {}</p>\
-         <p class=\"note\">score {}{hits}</p>",
+         <p class=\"note\">score {}{hits}{}</p>",
         escaped(&pick.id),
-        typographic(&format!("{:.3}", pick.score))
+        typographic(&format!("{:.3}", pick.score)),
+        batch.part_of(pick)
     );
     if !pick.why.is_empty() {
         html += "<ul class=\"reasons\">";
@@ -240,7 +363,29 @@ fn card(rank: usize, pick: &ShownPick, pictures: &Pictures, bars: &Bars) -> Stri
         }
         html += "</ul>";
     }
+    let (paired, pool): (Vec<_>, Vec<_>) = pick.near.iter().partition(|near| near.is_paired);
+    for near in paired {
+        html += &format!("<div class=\"near\"><p class=\"note\">{}</p>", near.label(batch.pool));
+        html += &format!("<ul class=\"reasons\"><li>{}</li></ul></div>", shown(near, pictures));
+    }
+    if !pool.is_empty() {
+        let one = |near: &&ShownNear| {
+            let label = near.label(batch.pool);
+            format!("<li>{}<p class=\"note\">{label}</p></li>", shown(near, pictures))
+        };
+        let all: String = pool.iter().map(one).collect();
+        html += &format!("<div class=\"near\"><p class=\"note\">{}</p>", batch.learn());
+        html += &format!("<ul class=\"learners\">{all}</ul></div>");
+    }
     html + "</li>\n"
+}
+
+/// The picture and the text of an item, or its name.
+fn shown(near: &ShownNear, pictures: &Pictures) -> String {
+    let picture = pictures.get(&near.id).map_or(String::new(), |_| pictures.frame(&near.id));
+    let name = picture.is_empty().then_some(&near.id);
+    let text = near.text.as_ref().or(name).map(|text| escaped(text));
+    picture + &text.map_or(String::new(), |text| format!("<p class=\"said\">{text}</p>"))
 }
 
 #[cfg(test)]
@@ -262,12 +407,43 @@ mod tests {
             hits: Some(1),
             text: text.map(str::to_owned),
             why: (0..4).map(why).collect(),
+            near: Vec::new(),
         }
+    }
+
+    fn near(id: &str, text: Option<&str>, value: f64) -> ShownNear {
+        let is_paired = text.is_some();
+        ShownNear { id: id.to_owned(), text: text.map(str::to_owned), is_paired, value }
     }
 
     fn batch(strategy: &str, picks: Vec<ShownPick>) -> PickedBatch {
         let (strategy, said) = (strategy.to_owned(), String::new());
-        PickedBatch { strategy, said, batch: 1, seed: Some(0), total: 40, picks }
+        let (pool, effect) = (Side::Image, None);
+        PickedBatch { strategy, said, batch: 1, seed: Some(0), total: 40, picks, pool, effect }
+    }
+
+    #[test]
+    fn neighbours_are_shown_with_what_they_learn() {
+        let near =
+            vec![near("a", Some(HOSTILE), 0.831), near("<b>", None, 0.41), near("c", None, 0.004)];
+        let picks = vec![ShownPick { why: Vec::new(), near, ..pick(2, None) }];
+        let measure = Measure::Uncertainty;
+        let effect = Some(Effect { measure, before: 5.0, after: 1.5, random: 2.25 });
+        let batches = [batch("random", Vec::new()), PickedBatch { effect, ..batch("v", picks) }];
+        let html = gallery("g", &batches, None, Budget::of(5), &Memory::default()).html;
+        for said in [
+            "score 0.500, takes away 10 % of the uncertainty<",
+            "Nearest that has a caption (cosine 0.83)",
+            "More certain once it has a caption",
+            "&lt;b&gt;</p><p class=\"note\">41 %<",
+            ">0.40 %<",
+            "The batch: uncertainty 5.000 before, 1.500 after; a random batch of the same size leaves 2.250.",
+        ] {
+            assert!(html.contains(said), "{said}: {html}");
+        }
+        assert!(!html.contains("<b>") && html.matches("<script").count() == 1, "{html}");
+        let order: Vec<&str> = wanted(&batches).collect();
+        assert_eq!(order, ["item <2>", "a", "<b>", "c"]);
     }
 
     #[test]

@@ -45,7 +45,7 @@ use nextpair_scenario::{Analysis, Study};
 
 use chart::{Chart, style};
 pub use error::Error;
-pub use gallery::{PickedBatch, ShownPick, ShownReason, gallery_page};
+pub use gallery::{PickedBatch, ShownNear, ShownPick, ShownReason, gallery_page};
 pub use live::{LiveReport, live_news};
 use memory::Memory;
 pub use rehearsal::write_rehearsal;

@@ -228,6 +228,7 @@ fn batch(arm: &Arm, number: usize) -> Batch {
         warnings: Vec::new(),
         hard_negatives: matching.then(|| (500 - 110 * number) as u64),
         without_hit: matching.then_some(0),
+        effect: None,
         picks: "p".to_owned(),
         answers: None,
         captions: None,

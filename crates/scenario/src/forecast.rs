@@ -242,6 +242,7 @@ mod tests {
                 warnings: Vec::new(),
                 hard_negatives: Some((1000.0 * share) as u64),
                 without_hit: Some(0),
+                effect: None,
                 answers: None,
                 captions: None,
                 images: None,

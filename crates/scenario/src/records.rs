@@ -1,5 +1,6 @@
 //! Records that an experiment stores about itself.
 
+use nextpair_engine::Effect;
 use nextpair_models::{Evaluation, Origin};
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +84,9 @@ pub struct Batch {
     /// Number of picks without a hit, for strategies that use hits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_hit: Option<usize>,
+    /// What the picks change together, for strategies that measure it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<Effect>,
     /// What looked wrong about the selection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,

@@ -13,7 +13,7 @@ from ._annotate import Annotation, annotate
 from ._dataset import Dataset
 from ._experiment import Experiment, Rehearsal, Results, load, rehearse
 from ._parts import Partial, merge, score
-from ._picks import Finding, Pick, Picks, Reason
+from ._picks import Effect, Finding, Near, Pick, Picks, Reason
 from ._plan import Plan, Rates, measure, plan
 from ._problem import Problem
 from ._recall import Direction, Recall, recall
@@ -62,6 +62,7 @@ __all__ = [
     "CustomStrategy",
     "Dataset",
     "Direction",
+    "Effect",
     "Entropy",
     "Experiment",
     "FileError",
@@ -74,6 +75,7 @@ __all__ = [
     "InternalError",
     "LeastSimilar",
     "Margin",
+    "Near",
     "NextpairError",
     "Novelty",
     "Partial",

@@ -39,11 +39,21 @@ class Given(TypedDict):
     settings: Settings
 
 class RawPicks(TypedDict):
-    picks: list[tuple[int, float, int | None, list[Reason], list[tuple[str, float]]]]
+    picks: list[
+        tuple[
+            int,
+            float,
+            int | None,
+            list[Reason],
+            list[tuple[str, float]],
+            list[tuple[bool, int, float]],
+        ]
+    ]
     pool: int
     hard_negatives: int | None
     duplicates: int | None
     thresholds: list[float]
+    effect: tuple[str, float, float, float] | None
     warnings: list[tuple[str, str, str]]
 
 class Problem:
@@ -97,6 +107,7 @@ def write_jsonl(
             int | None,
             list[tuple[int, str, float, float, float, float]],
             list[tuple[str, float]],
+            list[tuple[bool, int, str, float]],
         ]
     ],
 ) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -40,6 +41,45 @@ class Reason:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Near:
+    """An item near a pick."""
+
+    paired: bool
+    """Whether it is the paired item most like the pick, or one of the pool that learns from the pick's pair."""
+    index: int
+    """Its pair, or its row in the pool."""
+    id: Any
+    """The id of the pair or the item, or `index` as text."""
+    value: float
+    """Of a paired item its cosine with the pick; of one of the pool the share of its uncertainty that goes away."""
+
+    def _fields(self) -> dict[str, Any]:
+        if self.paired:
+            return {"pair": self.index, "pair_id": self.id, "cosine": self.value}
+        return {"index": self.index, "id": self.id, "share": self.value}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Effect:
+    """What picks change together: less is better."""
+
+    measure: str
+    """What is measured, such as `uncertainty`."""
+    before: float
+    """Its value before."""
+    after: float
+    """Its value once the picks are paired."""
+    random: float
+    """Its value if as many random items were paired instead."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.measure} {self.before:.3g} before, {self.after:.3g} after; "
+            f"a random batch of the same size leaves {self.random:.3g}"
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Pick:
     """One picked item."""
 
@@ -57,6 +97,8 @@ class Pick:
     """Its strongest hits."""
     facts: dict[str, float]
     """More numbers about it, for strategies that have any."""
+    near: tuple[Near, ...] = ()
+    """The paired item most like it and the pool items that learn most from it, for strategies that look for them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,6 +126,8 @@ class Picks(Sequence[Pick]):
     """How many of them were left out as duplicates, if that was asked for."""
     thresholds: npt.NDArray[np.float64]
     """The thresholds of the anchors; empty for strategies without hits."""
+    effect: Effect | None
+    """What the picks change together, for strategies that measure it."""
     warnings: list[Finding]
     """What looks wrong, before anybody is paid."""
 
@@ -98,17 +142,32 @@ class Picks(Sequence[Pick]):
         def reason(raw: _engine.Reason) -> Reason:
             return Reason(raw[0], _name(pair_ids, raw[0]), *raw[1:])
 
+        def neighbour(paired: bool, index: int, value: float) -> Near:
+            return Near(paired, index, _name(pair_ids if paired else ids, index), value)
+
         self._picks = [
-            Pick(rank, index, _name(ids, index), score, hits, tuple(map(reason, why)), dict(facts))
-            for rank, (index, score, hits, why, facts) in enumerate(raw["picks"], 1)
+            Pick(
+                rank,
+                index,
+                _name(ids, index),
+                score,
+                hits,
+                tuple(map(reason, why)),
+                dict(facts),
+                tuple(neighbour(*one) for one in near),
+            )
+            for rank, (index, score, hits, why, facts, near) in enumerate(raw["picks"], 1)
         ]
         self.strategy = strategy
         self.pool = raw["pool"]
         self.hard_negatives = raw["hard_negatives"]
         self.duplicates = raw["duplicates"]
         self.thresholds = np.array(raw["thresholds"], dtype=np.float64)
+        self.effect = None if raw["effect"] is None else Effect(*raw["effect"])
         self.warnings = [Finding(*said) for said in raw["warnings"]]
         self._pictures = None if pictures is None else [pictures[pick.index] for pick in self._picks]
+        learners = {near.index for pick in self._picks for near in pick.near if not near.paired}
+        self._of_learners = {} if pictures is None else {index: pictures[index] for index in learners}
 
     def __len__(self) -> int:
         return len(self._picks)
@@ -150,8 +209,10 @@ class Picks(Sequence[Pick]):
         rows = [dataclasses.asdict(pick) for pick in self._picks]
         for row in rows:
             row["why"] = list(row["why"])
-            if not row["facts"]:
-                del row["facts"]
+            row["near"] = [near._fields() for near in self._picks[row["rank"] - 1].near]
+            for name in ("facts", "near"):
+                if not row[name]:
+                    del row[name]
         return rows
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -160,8 +221,7 @@ class Picks(Sequence[Pick]):
 
         columns = ["rank", "index", "id", "score", "hits", "why"]
         rows = self.to_dicts()
-        if any("facts" in row for row in rows):
-            columns.append("facts")
+        columns.extend(name for name in ("facts", "near") if any(name in row for row in rows))
         frame = pandas.DataFrame(rows, columns=columns)
         return frame.astype({"hits": "Int64"})
 
@@ -183,6 +243,11 @@ class Picks(Sequence[Pick]):
             for why in row["why"]:
                 why["anchor_id"] = str(why["anchor_id"])
             row.update(row.pop("facts", {}))
+        if any("near" in row for row in rows):
+            schema = schema.append(pyarrow.field("near", text))
+            for row in rows:
+                named = [{**near, "id": str(near["id"])} if "id" in near else near for near in row.get("near", [])]
+                row["near"] = json.dumps(named, default=str)
         return pyarrow.Table.from_pylist(rows, schema=schema)
 
     def to_jsonl(self, path: str | PathLike[str]) -> None:
@@ -197,6 +262,7 @@ class Picks(Sequence[Pick]):
                     pick.hits,
                     [(w.anchor, str(w.anchor_id), w.similarity, w.threshold, w.surplus, w.own) for w in pick.why],
                     list(pick.facts.items()),
+                    [(near.paired, near.index, str(near.id), near.value) for near in pick.near],
                 )
                 for pick in self._picks
             ],
@@ -208,6 +274,8 @@ class Picks(Sequence[Pick]):
             hits = "" if pick.hits is None else f", {pick.hits} hits"
             why = f", like the other half of pair {pick.why[0].anchor_id}" if pick.why else ""
             lines.append(f"  {pick.rank}. {pick.id}: {pick.score:.4g}{hits}{why}")
+        if self.effect is not None:
+            lines.insert(1, f"  {self.effect}")
         if len(self) > 5:
             lines.append(f"  and {len(self) - 5} more")
         lines.extend(f"  warning: {finding}" for finding in self.warnings)
@@ -216,7 +284,7 @@ class Picks(Sequence[Pick]):
     def _repr_html_(self) -> str:
         from ._html import table
 
-        return table(self, self._pictures)
+        return table(self, self._pictures, self._of_learners)
 
 
 def _name(ids: Names | None, index: int) -> Any:

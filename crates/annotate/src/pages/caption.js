@@ -166,7 +166,7 @@ function drawTask() {
   setText($("note-text"), task.note ?? "");
   $("reply").hidden = !task.reply;
   setText($("reply-text"), task.reply ?? "");
-  showWhy(task.why, me.pool);
+  showWhy(task, me.pool);
   page.form.fill(draft ?? { captions: task.suggestions, image: null }, task);
   showSuggestion();
   hints.schedule(task.item, page.form.texts);
@@ -435,7 +435,7 @@ function drawReview() {
   );
   $("older").disabled = at + 1 >= answers.length;
   for (const id of ["note", "reply"]) $(id).hidden = true;
-  showWhy([], page.me.pool);
+  showWhy({ why: [], near: [] }, page.me.pool);
   $("why-none").hidden = true;
   page.form.fill(edits.get(at) ?? answer.said, answer);
   showSuggestion();

@@ -1,4 +1,5 @@
-// "Why this image?": what the model would confuse it with, so that a person can tell them apart.
+// "Why this image?": what the model would confuse it with, so that a person can tell them apart; or what the answer
+// helps with, and what is most like it so far.
 
 import { $, el, setText } from "./dom.js";
 import { keep, recall } from "./storage.js";
@@ -17,15 +18,28 @@ export function prepareWhy(pool) {
       $("why-text"),
       "The model would take this text for what these images show. Find the image that it really describes.",
     );
-    setText($("why-none"), "No image that it would be confused with is known.");
+    setText($("near-pool-text"), "Your image helps with these texts too. They have none yet.");
+    setText($("near-paired-text"), "Of the texts that have an image, this one is most like it.");
   }
 }
 
-/** Shows the reasons of a task, or hides the panel where there are none. */
-export function showWhy(reasons, pool) {
-  $("why").hidden = reasons.length === 0;
-  $("why-none").hidden = reasons.length > 0;
-  $("why-list").replaceChildren(...reasons.map((reason) => row(reason, pool)));
+/** Shows why a task was picked, or hides the panel where that is not known. */
+export function showWhy({ why, near }, pool) {
+  const known = why.length + near.length > 0;
+  $("why").hidden = !known;
+  $("why-none").hidden = known;
+  $("why-confused").hidden = why.length === 0;
+  $("why-list").replaceChildren(...why.map((reason) => row(reason, pool)));
+  showNear($("near-pool"), near.filter((one) => !one.paired));
+  showNear($("near-paired"), near.filter((one) => one.paired));
+}
+
+function showNear(section, some) {
+  const shown = ({ image, text }) => (image ? el("img", { src: image, alt: "", loading: "lazy" }) : text);
+  section.hidden = some.length === 0;
+  section
+    .querySelector("ul")
+    .replaceChildren(...some.map((one) => el("li", { "data-item": one.item, dir: "auto" }, shown(one))));
 }
 
 function row(reason, pool) {

@@ -1,6 +1,7 @@
 //! Tasks and answers with the images and texts of their items.
 
-use nextpair_data::queue::Why;
+use nextpair_data::Side;
+use nextpair_data::queue::{self, Why};
 use serde::Serialize;
 
 use crate::catalog::Catalog;
@@ -23,6 +24,7 @@ struct Task {
     #[serde(flatten)]
     seen: Seen,
     why: Vec<Reason>,
+    near: Vec<Near>,
     lease_until: Millis,
     lease_ms: Millis,
     draft: Option<Draft>,
@@ -39,6 +41,15 @@ struct Reason {
     similarity: f64,
     threshold: f64,
     surplus: f64,
+}
+
+/// An item near the task's: the paired one most like it, or one of the pool that learns from it.
+#[derive(Serialize)]
+struct Near {
+    item: String,
+    paired: bool,
+    image: Option<String>,
+    text: Option<String>,
 }
 
 /// The image and the texts of an item.
@@ -107,6 +118,18 @@ impl Catalog {
             let (image, item, caption) = (self.url(id), id.to_owned(), caption.to_owned());
             Some(Reason { item, caption, image, similarity, threshold, surplus })
         };
+        let near = |near: &queue::Near| {
+            let (item, paired, text) = match near {
+                queue::Near::Paired { id, caption, .. } => (id.as_ref()?, true, caption.clone()),
+                queue::Near::Pool { id, .. } => (id, false, self.texts(id).into_iter().next()),
+            };
+            // What an image is like are images, and what a text is like are texts.
+            let (image, text) = match self.pool() {
+                Side::Image => (Some(self.url(item)?), None),
+                Side::Text => (None, Some(text?)),
+            };
+            Some(Near { item: item.clone(), paired, image, text })
+        };
         Task {
             seen: self.seen(&task.id),
             item: task.id.clone(),
@@ -114,6 +137,7 @@ impl Catalog {
             score: task.score,
             hits: task.hits,
             why: task.why.iter().filter_map(reason).collect(),
+            near: task.near.iter().filter_map(near).collect(),
             lease_until,
             lease_ms,
             draft,

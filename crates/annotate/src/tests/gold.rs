@@ -47,6 +47,10 @@ fn gold_is_mixed_in_and_never_handed_over() {
             let why = task["why"].as_array().unwrap();
             assert_eq!(why.len(), 2, "{task}");
             assert!(why.iter().all(|why| why["item"] != task["item"]), "{task}");
+            let near = task["near"].as_array().unwrap();
+            let paired: Vec<&Value> = near.iter().map(|near| &near["paired"]).collect();
+            assert_eq!(paired, [&json!(true), &json!(false), &json!(false)], "{task}");
+            assert!(near.iter().all(|near| near["item"] != task["item"]), "{task}");
         }
         assert_eq!(golden, 2);
         let scores: Vec<f64> = tasks.iter().map(|task| task["score"].as_f64().unwrap()).collect();

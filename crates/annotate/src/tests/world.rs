@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, Request, StatusCode, header};
 use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::import::import_scenes;
-use nextpair_data::queue::{Answer, Task, Why};
+use nextpair_data::queue::{Answer, Near, Task, Why};
 use nextpair_data::scenes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -231,12 +231,24 @@ impl World {
             let (id, caption) = (Some(item.id), item.captions.first().cloned());
             Why { id, caption, similarity, threshold, surplus, ..Why::default() }
         };
+        let near = |at: usize| {
+            let of_pool = |next: usize| Near::Pool {
+                index: (at + next) as u32,
+                id: items.get(train[(at + next) % train.len()]).id,
+                share: 0.5,
+            };
+            let item = items.get(train[(at + 2) % train.len()]);
+            let (id, caption) = (Some(item.id), item.captions.first().cloned());
+            let paired = Near::Paired { pair: 1, pair_id: "1".into(), id, caption, cosine: 0.5 };
+            vec![paired, of_pool(3), of_pool(4)]
+        };
         let task = |at: usize| Task {
             rank: at + 1,
             id: items.get(train[(round - 1) * count + at]).id,
             score: 1.0 / (at + 1) as f64,
             hits: Some(2),
             why: vec![why(at + 7), why(at + 8)],
+            near: near(at),
             ..Task::default()
         };
         Batch { round, tasks: (0..count).map(task).collect() }

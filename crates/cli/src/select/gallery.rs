@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use nextpair::data::dataset::{Dataset, Items};
 use nextpair::data::queue::Anchor;
 use nextpair::data::{AtomicFile, Side};
-use nextpair::engine::{BuiltIn, Pick, Picks, Strategy};
-use nextpair::report::{PickedBatch, ShownPick, ShownReason, gallery_page};
+use nextpair::engine::{BuiltIn, Near, Neighbour, Pick, Picks, Strategy};
+use nextpair::report::{PickedBatch, ShownNear, ShownPick, ShownReason, gallery_page};
 
 use crate::numbers::grouped;
 use crate::selection::Names;
@@ -71,6 +71,8 @@ impl GalleryPage<'_> {
             seed: None,
             total: picks.picks.len(),
             picks: picks.picks.iter().map(|pick| cards.pick(pick)).collect(),
+            pool: side,
+            effect: picks.effect,
         };
         let title = format!(
             "{} of {} picked by {}",
@@ -115,10 +117,14 @@ struct Cards<'a> {
 
 impl<'a> Cards<'a> {
     fn of(names: &'a dyn Names, picks: &Picks, items: Option<&'a Items>, side: Side) -> Self {
-        let anchors = picks.picks.iter().flat_map(|pick| &pick.why).map(|why| why.anchor);
-        let anchors = anchors.map(|anchor| item_of(&names.anchor(anchor).name).0.to_owned());
+        let of_pair = |pair: u32| item_of(&names.anchor(pair).name).0.to_owned();
+        let anchors = picks.picks.iter().flat_map(|pick| &pick.why).map(|why| of_pair(why.anchor));
+        let near = picks.picks.iter().flat_map(|pick| &pick.near).map(|near| match near.item {
+            Neighbour::Paired(pair) => of_pair(pair),
+            Neighbour::Pool(index) => names.id(index),
+        });
         let own = picks.picks.iter().map(|pick| names.id(pick.index));
-        let ids: Vec<String> = own.chain(anchors).collect();
+        let ids: Vec<String> = own.chain(anchors).chain(near).collect();
         let places = items.map_or_else(HashMap::new, |items| {
             let found = items.find(ids.iter().map(String::as_str)).into_iter();
             found.map(|(id, place)| (id.to_owned(), place)).collect()
@@ -129,23 +135,43 @@ impl<'a> Cards<'a> {
     fn pick(&self, pick: &Pick) -> ShownPick {
         let id = self.names.id(pick.index);
         let reason = |why: &nextpair::engine::Reason| {
-            let Anchor { name, pair } = self.names.anchor(why.anchor);
-            let (item, number) = item_of(&name);
-            let (id, caption) = pair.unwrap_or_else(|| {
-                let caption = self.caption(item, number).unwrap_or_else(|| name.clone());
-                (item.to_owned(), caption)
-            });
+            let (id, caption) = self.pair(why.anchor);
             ShownReason { id, caption, similarity: why.similarity, threshold: why.threshold }
         };
-        let text = match self.side {
-            Side::Image => None,
-            Side::Text => {
-                let known = self.names.text(pick.index).or_else(|| self.caption(&id, 0));
-                Some(known.unwrap_or_else(|| id.clone()))
+        let near = |&Near { item, value }: &Near| match item {
+            Neighbour::Paired(pair) => {
+                let (id, caption) = self.pair(pair);
+                ShownNear { id, text: Some(caption), is_paired: true, value }
+            }
+            Neighbour::Pool(index) => {
+                let id = self.names.id(index);
+                ShownNear { text: self.text(index, &id), id, is_paired: false, value }
             }
         };
-        let why = pick.why.iter().map(reason).collect();
-        ShownPick { id, score: pick.score, hits: pick.hits, text, why }
+        let (why, near) = (pick.why.iter().map(reason), pick.near.iter().map(near));
+        ShownPick {
+            text: self.text(pick.index, &id),
+            id,
+            score: pick.score,
+            hits: pick.hits,
+            why: why.collect(),
+            near: near.collect(),
+        }
+    }
+
+    /// The item and the caption of a pair.
+    fn pair(&self, pair: u32) -> (String, String) {
+        let Anchor { name, pair } = self.names.anchor(pair);
+        pair.unwrap_or_else(|| {
+            let (item, number) = item_of(&name);
+            (item.to_owned(), self.caption(item, number).unwrap_or_else(|| name.clone()))
+        })
+    }
+
+    /// The text that stands for a pool item, in a pool of texts.
+    fn text(&self, index: u32, id: &str) -> Option<String> {
+        let known = || self.names.text(index).or_else(|| self.caption(id, 0));
+        (self.side == Side::Text).then(|| known().unwrap_or_else(|| id.to_owned()))
     }
 
     fn caption(&self, id: &str, number: usize) -> Option<String> {

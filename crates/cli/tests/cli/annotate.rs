@@ -9,6 +9,7 @@ pub(crate) mod driver;
 mod encoded;
 pub(crate) mod images;
 mod links;
+mod near;
 mod teams;
 mod texts;
 

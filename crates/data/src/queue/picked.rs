@@ -1,8 +1,8 @@
 //! Picks as tasks, with the names of their items and pairs.
 
-use nextpair_core::{Pick, Picks, Reason};
+use nextpair_core::{self as core, Neighbour, Pick, Picks, Reason};
 
-use super::{Task, Why};
+use super::{Near, Task, Why};
 
 /// A pair by its name and, if it is one of a dataset, its item and caption.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,14 @@ pub fn tasks(
             own: Some(reason.own),
         }
     };
+    let near = |&core::Near { item, value }: &core::Near| match item {
+        Neighbour::Paired(pair) => {
+            let Anchor { name, pair: known } = anchor(pair);
+            let (id, caption) = known.unzip();
+            Near::Paired { pair, pair_id: name, id, caption, cosine: value }
+        }
+        Neighbour::Pool(index) => Near::Pool { index, id: id(index), share: value },
+    };
     let task = |(rank, pick): (usize, &Pick)| Task {
         rank: rank + 1,
         index: Some(pick.index),
@@ -41,6 +49,7 @@ pub fn tasks(
         hits: pick.hits,
         why: pick.why.iter().map(why).collect(),
         facts: pick.facts.iter().map(|fact| (fact.name.to_owned(), fact.value)).collect(),
+        near: pick.near.iter().map(near).collect(),
     };
     picks.picks.iter().enumerate().map(task).collect()
 }

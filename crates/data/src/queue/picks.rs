@@ -10,12 +10,24 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::answers::Place;
-use super::{Task, Why, tasks};
+use super::{Near, Task, Why, tasks};
 use crate::dataset::{Dataset, Items};
 use crate::{Error, Side};
 
 /// The columns of a table of picks, as they are named in every form.
-const COLUMNS: [&str; 7] = ["rank", "index", "id", "score", "hits", "why", "facts"];
+const COLUMNS: [&str; 8] = ["rank", "index", "id", "score", "hits", "why", "facts", "near"];
+
+/// Columns of JSON that are only there where some pick has a value, and what tells whether one has.
+type Rare = (&'static str, fn(&Task) -> bool, fn(&Task) -> serde_json::Result<String>);
+const RARE: [Rare; 2] = [
+    ("facts", |pick| !pick.facts.is_empty(), |pick| serde_json::to_string(&pick.facts)),
+    ("near", |pick| !pick.near.is_empty(), |pick| serde_json::to_string(&pick.near)),
+];
+
+/// The rare columns of some picks.
+fn rare(picks: &[Task]) -> impl Iterator<Item = Rare> {
+    RARE.into_iter().filter(|(_, is_there, _)| picks.iter().any(is_there))
+}
 
 /// A form of picks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +111,13 @@ impl PicksFile {
                 None => return Err(place.error(&self.path, "it has no index to find an id by")),
             };
             task.id = id;
+            for near in &mut task.near {
+                if let Near::Pool { index, id, .. } = near
+                    && let Some(known) = ids.get(*index as usize)
+                {
+                    id.clone_from(known);
+                }
+            }
         }
         self.named = true;
         Ok(self)
@@ -130,6 +149,7 @@ impl PicksFile {
         }
         let named = |(_, task): &(Place, Task)| Task {
             why: task.why.iter().map(|why| with_pair(why, items, &known)).collect(),
+            near: task.near.iter().map(|near| near_with_pair(near, items, &known)).collect(),
             ..task.clone()
         };
         Ok(self.picks.iter().map(named).collect())
@@ -144,44 +164,66 @@ fn is_row(task: &Task) -> bool {
 /// The names of items in a pick: its own, and those that its reasons may have.
 fn names(task: &Task) -> impl Iterator<Item = &str> {
     let unknown = task.why.iter().filter(|why| why.pair().is_none());
-    let pairs = unknown.filter_map(|why| why.anchor_id.as_deref());
+    let near = task.near.iter().filter_map(|near| match near {
+        Near::Paired { pair_id, .. } => Some(pair_id.as_str()),
+        Near::Pool { .. } => None,
+    });
+    let pairs = unknown.filter_map(|why| why.anchor_id.as_deref()).chain(near);
     let items = pairs.clone().filter_map(|name| Some(name.rsplit_once('#')?.0));
     [task.id.as_str()].into_iter().chain(pairs).chain(items)
 }
 
-/// Returns a reason with the pair that it names, if the dataset has it. The name is an item, meaning
-/// its first caption, or `item#caption`.
-fn with_pair(why: &Why, items: &Items, known: &HashMap<&str, usize>) -> Why {
-    let pair = || {
-        let name = why.anchor_id.as_deref()?;
-        // A selection without names numbers its pairs. Such a number is not an id.
-        if why.anchor.is_some_and(|anchor| name == anchor.to_string()) {
-            return None;
-        }
-        let (&item, caption) = match known.get(name) {
-            Some(item) => (item, 0),
-            None => {
-                let (id, caption) = name.rsplit_once('#')?;
-                (known.get(id)?, caption.parse().ok()?)
-            }
-        };
-        let item = items.get(item);
-        let caption = item.captions.get::<usize>(caption)?.clone();
-        Some(Why { id: Some(item.id), caption: Some(caption), ..why.clone() })
-    };
-    match why.pair() {
-        Some(_) => why.clone(),
-        None => pair().unwrap_or_else(|| why.clone()),
+/// The item and the caption of a pair by its number and name, if the dataset has it. The name is an item, meaning its
+/// first caption, or `item#caption`.
+fn pair_of(
+    number: Option<u32>,
+    name: &str,
+    items: &Items,
+    known: &HashMap<&str, usize>,
+) -> Option<(String, String)> {
+    // A selection without names numbers its pairs. Such a number is not an id.
+    if number.is_some_and(|number| name == number.to_string()) {
+        return None;
     }
+    let (&item, caption) = match known.get(name) {
+        Some(item) => (item, 0),
+        None => {
+            let (id, caption) = name.rsplit_once('#')?;
+            (known.get(id)?, caption.parse().ok()?)
+        }
+    };
+    let item = items.get(item);
+    let caption = item.captions.get::<usize>(caption)?.clone();
+    Some((item.id, caption))
+}
+
+/// A reason with the pair that it names.
+fn with_pair(why: &Why, items: &Items, known: &HashMap<&str, usize>) -> Why {
+    let name = why.anchor_id.as_deref().filter(|_| why.pair().is_none());
+    match name.and_then(|name| pair_of(why.anchor, name, items, known)) {
+        Some((id, caption)) => Why { id: Some(id), caption: Some(caption), ..why.clone() },
+        None => why.clone(),
+    }
+}
+
+/// A neighbour with the pair that it names.
+fn near_with_pair(near: &Near, items: &Items, known: &HashMap<&str, usize>) -> Near {
+    let mut near = near.clone();
+    if let Near::Paired { pair, pair_id, id: id @ None, caption, .. } = &mut near {
+        (*id, *caption) = pair_of(Some(*pair), pair_id, items, known).unzip();
+    }
+    near
 }
 
 /// Makes a pick of a row of a table. What a row may lack is rank, by the order, and score, 0.
 fn pick(number: usize, mut row: Map<String, Value>) -> Result<Task, String> {
     row.entry("rank").or_insert_with(|| number.into());
     row.entry("score").or_insert_with(|| 0.into());
-    if let Some(Value::String(facts)) = row.get("facts") {
-        let facts = serde_json::from_str(facts).map_err(|_| "facts are not JSON".to_owned())?;
-        row.insert("facts".to_owned(), facts);
+    for (name, ..) in RARE {
+        if let Some(Value::String(text)) = row.get(name) {
+            let value = serde_json::from_str(text).map_err(|_| format!("{name}: not JSON"))?;
+            row.insert(name.to_owned(), value);
+        }
     }
     serde_json::from_value(row.into()).map_err(|e| format!("not a pick: {e}"))
 }

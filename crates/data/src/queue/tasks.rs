@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
-use super::Task;
 use super::answers::Place;
+use super::{Near, Task};
 use crate::dataset::{check_name, without_place};
 use crate::lines::{Line, Lines};
 use crate::{AtomicFile, Error};
@@ -68,8 +68,9 @@ impl Task {
         let numbers = self.why.iter().flat_map(|why| {
             [why.similarity, why.threshold, why.surplus].into_iter().chain(why.own)
         });
+        let mut numbers = numbers.chain(self.near.iter().map(Near::value)).chain([self.score]);
         // JSON has no NaN or infinities.
-        if let Some(odd) = numbers.chain([self.score]).find(|number| !number.is_finite()) {
+        if let Some(odd) = numbers.find(|number| !number.is_finite()) {
             return Err(format!("{odd} among the numbers of {}", self.id));
         }
         match seen.insert(self.id.clone(), at + 1) {

@@ -1,5 +1,6 @@
 //! Items far from everything paired and from each other (Sener and Savarese, ICLR 2018).
 
+use super::nearest::with_nearest_paired;
 use super::{Needs, Sharded, Strategy};
 use crate::kcenter::k_center;
 use crate::parameters::parameters;
@@ -24,7 +25,7 @@ impl Strategy for CoreSet {
     ) -> Result<Picks, Error> {
         let chosen = far_apart(problem, budget, progress)?;
         let picks = chosen.into_iter().map(|(item, distance)| Pick::new(item, distance));
-        Ok(Picks::of(picks.collect(), problem.pool()))
+        with_nearest_paired(Picks::of(picks.collect(), problem.pool()), problem, progress)
     }
 
     fn name(&self) -> &'static str {

@@ -1,10 +1,17 @@
 //! Items that stand for many others that nothing paired stands for: a greedy cover of points.
 
+use nextpair_core::draw;
+
+use super::nearest::with_nearest_paired;
+use super::v_optimal::RANDOM_BATCH;
 use super::{Needs, Strategy, above_zero};
 use crate::cover::{Chosen, Cover, Weights};
 use crate::parameters::parameters;
 use crate::points::Points;
-use crate::{Error, Fact, ItemFeatures, Pick, Picks, Problem, Progress, Size};
+use crate::{
+    Effect, Error, Fact, ItemFeatures, Measure, Near, Neighbour, Pick, Picks, Problem, Progress,
+    Size,
+};
 
 parameters! {
     /// Items that stand for many others that nothing paired stands for (MaxHerding; Bae, Noh and Sutherland, ECCV
@@ -41,8 +48,8 @@ impl Strategy for Herding {
     ) -> Result<Picks, Error> {
         let points = Points::new(problem, (self.points, self.bandwidth), progress)?;
         let weights = Weights { pool: None, paired: 1.0 };
-        let chosen = Cover::new(&points, &weights, progress)?.pick(budget, progress)?;
-        Ok(picks(problem, chosen, |_| Vec::new()))
+        let cover = Cover::new(&points, &weights, progress)?;
+        picks(problem, cover, budget, |_| Vec::new(), progress)
     }
 
     fn memory(&self, size: &Size) -> usize {
@@ -64,16 +71,27 @@ pub(super) fn check_cover(points: usize, bandwidth: Option<f64>) -> Result<(), E
 pub(super) const WHOLE_POOL: &str =
     "every pick depends on how far all earlier picks cover the points";
 
-/// The picks of a cover, each with the points it covers and `more` facts about it.
+/// The picks of a cover, each with the points it covers, `more` facts about it, and what is near.
 pub(super) fn picks(
     problem: &Problem,
-    chosen: Vec<Chosen>,
+    mut cover: Cover<'_>,
+    budget: usize,
     more: impl Fn(u32) -> Vec<Fact>,
-) -> Picks {
-    let pick = |Chosen { item, gain, points }: Chosen| {
+    progress: &dyn Progress,
+) -> Result<Picks, Error> {
+    let (explain, before) = (problem.explain(), cover.uncovered());
+    let at_random = || draw::sample(problem.seed(), RANDOM_BATCH, problem.pool(), budget);
+    let random = (explain > 0).then(|| cover.uncovered_with(&at_random()));
+    let pick = |Chosen { item, gain, points, learners }: Chosen| {
         let mut facts = vec![Fact { name: "points", value: points as f64 }];
         facts.extend(more(item));
-        Pick { facts, ..Pick::new(item, gain) }
+        let near = |(item, value)| Near { item: Neighbour::Pool(item), value };
+        let near = learners.into_iter().map(near).collect();
+        Pick { facts, near, ..Pick::new(item, gain) }
     };
-    Picks::of(chosen.into_iter().map(pick).collect(), problem.pool())
+    let chosen = cover.pick((budget, explain), progress)?.into_iter().map(pick).collect();
+    let measure = Measure::Uncovered;
+    let effect = |random| Effect { measure, before, after: cover.uncovered(), random };
+    let picks = Picks { effect: random.map(effect), ..Picks::of(chosen, problem.pool()) };
+    with_nearest_paired(picks, problem, progress)
 }

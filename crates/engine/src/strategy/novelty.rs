@@ -57,9 +57,9 @@ impl Strategy for Novelty {
         let weights = ranks.iter().map(|rank| LOWEST + rank).collect();
         let points = Points::new(problem, (self.points, self.bandwidth), progress)?;
         let weights = Weights { pool: Some(weights), paired: LOWEST };
-        let chosen = Cover::new(&points, &weights, progress)?.pick(budget, progress)?;
+        let cover = Cover::new(&points, &weights, progress)?;
         let novelty = |item: u32| vec![Fact { name: "novelty", value: ranks[item as usize] }];
-        Ok(picks(problem, chosen, novelty))
+        picks(problem, cover, budget, novelty, progress)
     }
 
     fn memory(&self, size: &Size) -> usize {

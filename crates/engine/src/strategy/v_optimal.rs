@@ -1,7 +1,7 @@
 //! Greedy V-optimal design, also known as transductive experimental design: items whose pairs make predictions for all
 //! items least uncertain. The mathematics is in [`crate::design`].
 
-use nextpair_core::{Effect, Near, Neighbour, draw};
+use nextpair_core::{Effect, Measure, Near, Neighbour, draw};
 use rayon::prelude::*;
 
 use super::{Needs, Sharded, Strategy, above_zero};
@@ -30,7 +30,7 @@ parameters! {
 /// With a smaller prior, updates of one rank drift: by 7e-6 of `b` in 3,500 picks with 0.01.
 const SMALLEST_PRIOR: f64 = 0.05;
 /// Purpose of the draws of random batches, and how many there are.
-const RANDOM_BATCH: u64 = 12;
+pub(super) const RANDOM_BATCH: u64 = 12;
 const RANDOM_BATCHES: u64 = 2;
 /// Paired items that are compared with picks at once.
 const PAIRED: usize = 1024;
@@ -89,7 +89,7 @@ impl Strategy for VOptimal {
             picks.picks.iter_mut().zip(nearest).for_each(|(pick, near)| pick.near.insert(0, near));
             let (after, random) =
                 (design.variance(), stated.at_random(design.directions(), picks.picks.len())?);
-            picks.effect = Some(Effect { measure: "uncertainty", before, after, random });
+            picks.effect = Some(Effect { measure: Measure::Uncertainty, before, after, random });
         }
         Ok(picks)
     }

@@ -2,8 +2,8 @@
 
 use nextpair_core::Matrix;
 use nextpair_engine::{
-    BuiltIn, CoreSet, CoreSetMargin, Draws, Entropy, Error, Herding, LeastSimilar, Margin, Metric,
-    Novelty, Picks, Route, Settings, reference,
+    BuiltIn, CoreSet, CoreSetMargin, Draws, Entropy, Error, Herding, LeastSimilar, Margin, Measure,
+    Metric, Neighbour, Novelty, Picks, Problem, Route, Settings, reference,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -222,4 +222,56 @@ fn impossible_settings_are_refused() {
         let temperature = with(strategy, &|p| p.temperature = Some(f64::NAN));
         assert_eq!(temperature, "entropy-temperature is NaN; it must be a number above 0");
     }
+}
+
+#[test]
+fn picks_say_what_is_near() {
+    let mut draws = Draws::new(23);
+    let mut rows = |count: usize| -> Vec<Vec<f64>> {
+        let row = |draws: &mut Draws| (0..5).map(|_| f64::from(draws.normal() as f32)).collect();
+        (0..count).map(|_| row(&mut draws)).collect()
+    };
+    let (pool, paired) = (rows(80), rows(12));
+    let mean: Vec<f64> = (0..5).map(|k| paired.iter().map(|x| x[k]).sum::<f64>() / 12.0).collect();
+    let cosine = |x: &[f64], y: &[f64]| {
+        let [x, y] = [x, y].map(|x| x.iter().zip(&mean).map(|(x, m)| x - m).collect::<Vec<f64>>());
+        let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+        dot(&x, &y) / (dot(&x, &x) * dot(&y, &y)).sqrt()
+    };
+    let matrix = |rows: &[Vec<f64>]| Matrix::from_f64(5, &rows.concat());
+    let build = |paired: &[Vec<f64>]| {
+        Problem::of_pool(80).features(matrix(&pool), matrix(paired)).build().unwrap()
+    };
+    let strategies: [&dyn nextpair_engine::Strategy; 2] =
+        [&CoreSet::default(), &Herding::default()];
+    for strategy in strategies {
+        let picks = build(&paired).select(strategy, 9, &()).unwrap();
+        for pick in &picks.picks {
+            let near = pick.near[0];
+            let Neighbour::Paired(row) = near.item else { panic!("{pick:?}") };
+            let cosines = paired.iter().map(|y| cosine(&pool[pick.index as usize], y));
+            let best = cosines.fold(f64::NEG_INFINITY, f64::max);
+            assert!((near.value - best).abs() < 1e-12, "{row} {near:?} {best}");
+        }
+    }
+    let picks = build(&paired).select(&Herding::default(), 9, &()).unwrap();
+    let picked = picks.indices();
+    for (at, pick) in picks.picks.iter().enumerate() {
+        assert_eq!(pick.near.len(), 4, "{pick:?}");
+        let shares: Vec<f64> = pick.near[1..].iter().map(|near| near.value).collect();
+        assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
+        let learns = |item: u32| pick.near.iter().any(|near| near.item == Neighbour::Pool(item));
+        assert!(!picked[..=at].iter().any(|&item| learns(item)), "{pick:?}");
+    }
+    let effect = picks.effect.unwrap();
+    let gains: f64 = picks.picks.iter().map(|pick| pick.score).sum();
+    assert_eq!(effect.measure, Measure::Uncovered);
+    assert!((effect.before - effect.after - gains).abs() < 1e-9, "{effect:?} {gains}");
+    assert!(effect.after < effect.random && effect.random < effect.before, "{effect:?}");
+    // Nothing is near where reasons are not wanted.
+    let settings = Settings { explain: 0, ..Settings::default() };
+    let problem = Problem::of_pool(80).features(matrix(&pool), matrix(&paired)).settings(settings);
+    let plain = problem.build().unwrap().select(&Herding::default(), 9, &()).unwrap();
+    assert_eq!((plain.effect, plain.indices()), (None, picks.indices()));
+    assert!(plain.picks.iter().all(|pick| pick.near.is_empty()));
 }

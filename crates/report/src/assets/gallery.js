@@ -35,13 +35,14 @@ function enhanceGallery(root) {
     const ids = found().picks.map((pick) => data.items[pick[0]]);
     copy(ids.join("\n"), copyIds, `Copied ${ids.length} ids`);
   } }, "Copy ids");
+  const hasReasons = data.groups.some((group) => group.picks.some((pick) => pick[3].length));
   const count = el("p", { class: "note count", role: "status" });
   const said = el("p", { class: "said-of" });
   const pages = el("div", { class: "pages", role: "group", "aria-label": "Pages of picks" });
   const controls = el("div", { class: "controls" },
     select("strategy", "Strategy"), select("batch", "Batch"), select("seed", "Seed"),
     el("label", { class: "least" }, el("span", {}, "Score at least ", leastSaid), least),
-    el("label", { class: "by-anchor" }, "Confused with", anchor), copyIds);
+    el("label", { class: "by-anchor" }, hasReasons ? "Confused with" : "Near", anchor), copyIds);
   root.prepend(controls, said, count);
   list.after(pages);
 
@@ -54,9 +55,10 @@ function enhanceGallery(root) {
     const [low, high] = [Math.min(...scores), Math.max(...scores)];
     const cut = low + state.least * (high - low);
     const words = state.anchor.trim().toLowerCase();
-    const named = (reason) => `${data.items[reason[0]]} ${data.texts[reason[1]]}`.toLowerCase().includes(words);
+    const named = (reason) => `${data.items[reason[0]]} ${data.texts[reason[1]] ?? ""}`.toLowerCase().includes(words);
     const own = (pick) => data.items[pick[0]].toLowerCase() === words;
-    const fits = (pick) => (state.least === 0 || pick[1] >= cut) && (!words || own(pick) || pick[3].some(named));
+    const like = (pick) => own(pick) || pick[3].some(named) || pick[6].some(named);
+    const fits = (pick) => (state.least === 0 || pick[1] >= cut) && (!words || like(pick));
     const picks = [];
     group.picks.forEach((pick, at) => { if (fits(pick)) picks.push(Object.assign([...pick], { rank: at + 1 })); });
     return { group, picks, cut };
@@ -89,15 +91,30 @@ function enhanceGallery(root) {
       el("p", { class: "note" }, `${number(similarity)} against ${number(threshold)} (${similarity >= threshold ? "+" : "−"}${number(Math.abs(similarity - threshold))})`)));
   }
 
-  function card(pick, bars) {
-    const [item, score, hits, reasons, text] = pick;
+  /** The picture and the text of an item, or its name. */
+  function shown([item, text]) {
+    const name = text != null ? data.texts[text] : data.pictures[item] ? null : data.items[item];
+    return [data.pictures[item] ? frame(item) : null, name == null ? null : el("p", { class: "said" }, name)];
+  }
+
+  function nearOf(near, learn) {
+    const note = (words) => el("p", { class: "note" }, words);
+    const paired = near.filter((one) => one[2]).map((one) =>
+      el("div", { class: "near" }, note(one[3]), el("ul", { class: "reasons" }, el("li", {}, ...shown(one)))));
+    const pool = near.filter((one) => !one[2]).map((one) => el("li", {}, ...shown(one), note(one[3])));
+    return [...paired, pool.length ? el("div", { class: "near" }, note(learn), el("ul", { class: "learners" }, ...pool)) : null];
+  }
+
+  function card(pick, bars, learn) {
+    const [item, score, hits, reasons, text, part, near] = pick;
     const pairs = hits === 0 ? "no pair: it fills the batch" : hits === 1 ? "1 pair" : `${hits} pairs`;
     const confused = hits == null ? "" : `, confused with ${pairs}`;
     return el("li", { class: "pick" },
       text == null ? frame(item) : el("blockquote", {}, data.texts[text]),
       el("p", { class: "name" }, el("span", { class: "rank" }, String(pick.rank)), ` ${data.items[item]}`),
-      el("p", { class: "note" }, `score ${score.toFixed(3).replace("-", "−")}${confused}`),
-      reasons.length ? el("ul", { class: "reasons" }, ...reasons.map((reason) => reasonOf(reason, bars))) : null);
+      el("p", { class: "note" }, `score ${score.toFixed(3).replace("-", "−")}${confused}${part}`),
+      reasons.length ? el("ul", { class: "reasons" }, ...reasons.map((reason) => reasonOf(reason, bars))) : null,
+      ...nearOf(near, learn));
   }
 
   function draw() {
@@ -106,7 +123,7 @@ function enhanceGallery(root) {
     state.page = Math.min(state.page, last);
     const shown = picks.slice(state.page * PAGE, (state.page + 1) * PAGE);
     const bars = scaleOf(shown.flatMap((pick) => pick[3]));
-    list.replaceChildren(...shown.map((pick) => card(pick, bars)));
+    list.replaceChildren(...shown.map((pick) => card(pick, bars, group.learn)));
     list.start = shown[0]?.rank ?? 1;
     leastSaid.textContent = state.least === 0 ? "any" : cut.toFixed(3);
     said.textContent = group?.said ?? "";

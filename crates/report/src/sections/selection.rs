@@ -8,7 +8,7 @@ use nextpair_data::queue::Task;
 use nextpair_data::{Progress, Side, queue};
 use nextpair_engine::Strategy;
 use nextpair_scenario::numbers::grouped;
-use nextpair_scenario::{Arm, Evidence, Study};
+use nextpair_scenario::{Arm, Evidence, Round, Study};
 
 use super::super::Options;
 use super::super::page::escaped;
@@ -16,7 +16,7 @@ use super::super::pool_map::{Request, pool_map};
 use super::Sections;
 use super::curves::styles;
 use crate::Error;
-use crate::gallery::{Budget, PickedBatch, ShownPick, ShownReason, embedded, gallery};
+use crate::gallery::{Budget, PickedBatch, ShownNear, ShownPick, ShownReason, embedded, gallery};
 use crate::memory::Memory;
 use crate::words::counted;
 
@@ -98,10 +98,16 @@ impl Sections {
         } else {
             ""
         };
+        let mut picks = batches.iter().flat_map(|batch| &batch.picks);
+        let bars = if picks.any(|pick| !pick.why.is_empty()) {
+            " Bars are similarities; the mark is the threshold, the similarity of the hardest rival among the pairs \
+             that were looked at (with top-K: of the K-th)."
+        } else {
+            ""
+        };
         let html = format!(
-            "<p class=\"note\">{} of {}. Bars are similarities; the mark is the threshold, the similarity of \
-             the hardest rival among the pairs that were looked at (with top-K: of the K-th). {} of {} \
-             have their picture on this page; --pictures changes how many.{cut}</p>{}",
+            "<p class=\"note\">{} of {}.{bars} {} of {} have their picture on this page; --pictures changes \
+             how many.{cut}</p>{}",
             counted_batches(batches.len()),
             counted(evidence.seeds.len(), "seed"),
             grouped(shown),
@@ -153,14 +159,19 @@ fn batches(
         if text_pool && texts.as_ref().is_none_or(|texts| texts.seed != seed) {
             texts = Some(Texts::of(study, seed, dataset)?);
         }
-        let looks = arm.strategy.needs().matching;
+        let confused = tasks.iter().any(|task| !task.why.is_empty());
+        let own =
+            |round: &&Round| (round.seed, round.round, round.strategy) == (seed, batch, Some(arm));
+        let round = study.rounds.iter().find(own).and_then(|round| round.batch.as_ref());
         batches.push(PickedBatch {
             strategy: arm.to_string(),
-            said: if looks.is_some() { reason(&arm, evidence.pool) } else { String::new() },
+            said: if confused { reason(&arm, evidence.pool) } else { String::new() },
             batch,
             seed: Some(seed),
             total: tasks.len(),
             picks: tasks.iter().take(listed).map(|task| shown(task, texts.as_ref())).collect(),
+            pool: evidence.pool,
+            effect: round.and_then(|batch| batch.effect),
         });
     }
     Ok(batches)
@@ -172,12 +183,27 @@ fn shown(task: &Task, texts: Option<&Texts<'_>>) -> ShownPick {
         let (similarity, threshold) = (why.similarity, why.threshold);
         Some(ShownReason { id: id.into(), caption: caption.into(), similarity, threshold })
     };
+    let near = |near: &queue::Near| match near {
+        queue::Near::Paired { pair_id, id, caption, cosine, .. } => ShownNear {
+            id: id.as_ref().unwrap_or(pair_id).clone(),
+            text: caption.clone(),
+            is_paired: true,
+            value: *cosine,
+        },
+        queue::Near::Pool { id, share, .. } => ShownNear {
+            id: id.clone(),
+            text: texts.and_then(|texts| texts.of_item(id)),
+            is_paired: false,
+            value: *share,
+        },
+    };
     ShownPick {
         id: task.id.clone(),
         score: task.score,
         hits: task.hits,
         text: texts.map(|texts| texts.of_item(&task.id).unwrap_or_default()),
         why: task.why.iter().filter_map(reason).collect(),
+        near: task.near.iter().map(near).collect(),
     }
 }
 

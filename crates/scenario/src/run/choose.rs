@@ -6,7 +6,7 @@ use std::path::Path;
 
 use nextpair_data::queue::{self, Task};
 use nextpair_data::{AtomicFile, Side, Within, draw, fingerprint, ordinary};
-use nextpair_engine::{Finding, Selection, Settings};
+use nextpair_engine::{Effect, Finding, Selection, Settings};
 use nextpair_models::{Corpus, Origin, Pair};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,9 @@ struct Facts {
     duplicates: Option<usize>,
     hard_negatives: Option<u64>,
     without_hit: Option<usize>,
+    /// What the picks change together, for strategies that measure it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    effect: Option<Effect>,
     /// What guards found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Warning>,
@@ -114,6 +117,7 @@ impl Scenario {
             duplicates: facts.duplicates,
             hard_negatives: facts.hard_negatives,
             without_hit: facts.without_hit,
+            effect: facts.effect,
             warnings: facts.warnings,
             picks,
             answers: None,
@@ -177,6 +181,7 @@ impl Scenario {
             duplicates: picks.duplicates,
             hard_negatives: picks.hard_negatives,
             without_hit: picks.without_hit(),
+            effect: picks.effect,
             warnings: warnings(&findings, corpus, &items, pairs),
             phase: clock.last().cloned(),
             made_by: Origin::of(place.device),

@@ -1,5 +1,7 @@
 //! `select --html`: picks as a gallery.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::{look_at, open, page, succeeds, texts};
@@ -69,6 +71,48 @@ fn picks_are_a_gallery() {
     browser.until_text("#gallery-copy", "Copied 1 ids");
     browser.screenshot(&picture("gallery-filtered"));
     assert_eq!(browser.console(), []);
+    neighbours_are_shown(folder.path());
+}
+
+/// What learns from a pick, and what is most like it so far.
+fn neighbours_are_shown(folder: &Path) {
+    let words = format!("select --model model ds {SELECT} --strategy v-optimal --html near.html");
+    let said = succeeds(folder, &words);
+    let effect = said.lines().find(|line| line.starts_with("uncertainty ")).unwrap();
+    let browser = open(&folder.join("near.html"));
+    browser.desktop();
+    let picks = std::fs::read_to_string(folder.join("picks.jsonl")).unwrap();
+    let near: Vec<Value> = json_lines(&picks).iter().map(|pick| pick["near"].clone()).collect();
+    for near in &near {
+        let near = near.as_array().unwrap();
+        assert!(near[0]["cosine"].is_f64() && near[0]["caption"].is_string(), "{near:?}");
+        assert!(near.len() == 4 && near[1..].iter().all(|one| one["share"].is_f64()), "{near:?}");
+    }
+    assert_eq!(
+        browser.find(".gallery .said-of").text().split_once("batch: ").unwrap().1,
+        format!("{effect}.")
+    );
+    let cards = texts(&browser, ".gallery .pick");
+    for (card, near) in cards.iter().zip(&near) {
+        assert!(card.contains("takes away ") && card.contains(" of the uncertainty"), "{card}");
+        assert!(card.contains("Nearest that has a caption (cosine "), "{card}");
+        assert!(card.contains(near[0]["caption"].as_str().unwrap()), "{card}");
+        assert!(card.contains("More certain once it has a caption"), "{card}");
+    }
+    assert_eq!(browser.all(".gallery .learners .note").len(), 24 * 3);
+    assert_eq!(browser.all(".gallery .near img").len(), 24 * 4);
+    look_at(&browser, "gallery-near");
+
+    // An id leads to all picks that it learns from.
+    let learner = near[0][1]["id"].as_str().unwrap();
+    browser.find("#gallery-anchor").type_text(learner);
+    let shown = texts(&browser, ".gallery .pick .name").len();
+    let learns = |near: &Value| near.as_array().unwrap().iter().any(|one| one["id"] == learner);
+    let expected = json_lines(&picks)
+        .iter()
+        .filter(|pick| learns(&pick["near"]) || pick["id"] == learner)
+        .count();
+    assert_eq!(shown, expected);
 }
 
 #[test]
@@ -87,6 +131,12 @@ fn picks_of_embeddings_find_their_images_by_their_ids() {
     assert!(html.contains("data:image/jpeg;base64,") && html.contains("made up by a program"));
     let captions = first["captions"].as_array().unwrap();
     assert!(!captions.is_empty() && html.contains("<p class=\"said\">"));
+
+    let dataset = "--ids ids.txt --paired-ids pairs.txt --html p.html --html-dataset ds";
+    world.select(&format!("--strategy v-optimal {dataset}"));
+    let html = String::from_utf8(world.read("p.html")).unwrap();
+    assert!(html.contains("Nearest that has a caption (cosine "), "without a script too");
+    assert!(html.contains("<ul class=\"learners\"><li><div class=\"frame\"><img "));
 
     world.select("--html p.html");
     let html = String::from_utf8(world.read("p.html")).unwrap();

@@ -11,7 +11,7 @@ use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use ::parquet::schema::parser::parse_message_type;
 
-use super::{COLUMNS, pick};
+use super::{COLUMNS, Rare, pick, rare};
 use crate::Error;
 use crate::parquet::read_records;
 use crate::queue::answers::Place;
@@ -44,11 +44,11 @@ const SCHEMA: &str = "message picks {
 const REQUIRED: i16 = 1;
 const OPTIONAL: i16 = 2;
 
-/// Writes a row per pick. `facts` are JSON, in a column of their own where there are any.
+/// Writes a row per pick. The rare columns are JSON.
 pub(super) fn write(out: &mut (impl Write + Send), picks: &[Task]) -> Result<()> {
-    let facts = picks.iter().any(|pick| !pick.facts.is_empty());
-    let last = if facts { "required binary facts (JSON); }" } else { "}" };
-    let schema = Arc::new(parse_message_type(&format!("{SCHEMA}{last}"))?);
+    let rare: Vec<Rare> = rare(picks).collect();
+    let last = rare.iter().map(|(name, ..)| format!("required binary {name} (JSON);\n"));
+    let schema = Arc::new(parse_message_type(&format!("{SCHEMA}{}}}", last.collect::<String>()))?);
     let properties = Arc::new(WriterProperties::builder().build());
     let mut file = SerializedFileWriter::new(out, schema, properties)?;
     let mut group = file.next_row_group()?;
@@ -71,9 +71,8 @@ pub(super) fn write(out: &mut (impl Write + Send), picks: &[Task]) -> Result<()>
     reasons::<DoubleType, _>(&mut group, picks, OPTIONAL, |why| why.own)?;
     texts(&mut group, picks, |why| why.id.as_deref())?;
     texts(&mut group, picks, |why| why.caption.as_deref())?;
-    if facts {
-        let texts: serde_json::Result<Vec<String>> =
-            picks.iter().map(|pick| serde_json::to_string(&pick.facts)).collect();
+    for (_, _, text) in rare {
+        let texts: serde_json::Result<Vec<String>> = picks.iter().map(text).collect();
         let texts = texts.map_err(|e| ParquetError::External(Box::new(e)))?;
         let texts: Vec<ByteArray> = texts.iter().map(|text| text.as_str().into()).collect();
         column::<ByteArrayType, _>(&mut group, &texts, None, None)?;

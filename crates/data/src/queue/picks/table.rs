@@ -7,7 +7,7 @@ use std::path::Path;
 use csv::{Reader, ReaderBuilder, StringRecord};
 use serde_json::{Map, Value};
 
-use super::{COLUMNS, pick};
+use super::{COLUMNS, Rare, pick, rare};
 use crate::escape::csv_cell;
 use crate::mapping::{self, Bytes};
 use crate::queue::Task;
@@ -16,21 +16,23 @@ use crate::queue::sheet::{guarded, unguarded};
 use crate::rows::{Newlines, reason};
 use crate::{Error, listed};
 
-/// Writes a header and a row per pick; `why` and `facts` are JSON. Spreadsheets run formulas, and ids
+/// Writes a header and a row per pick; `why` and the rare columns are JSON. Spreadsheets run formulas, and ids
 /// come from anywhere: those that look like one are guarded.
 pub(super) fn write(out: &mut impl Write, picks: &[Task]) -> std::io::Result<()> {
-    let facts = picks.iter().any(|pick| !pick.facts.is_empty());
-    writeln!(out, "rank,index,id,score,hits,why{}", if facts { ",facts" } else { "" })?;
+    let rare: Vec<Rare> = rare(picks).collect();
+    write!(out, "rank,index,id,score,hits,why")?;
+    rare.iter().try_for_each(|(name, ..)| write!(out, ",{name}"))?;
+    writeln!(out)?;
     for pick in picks {
         let number = |number: Option<u32>| number.map(|n| n.to_string()).unwrap_or_default();
         let (index, hits) = (number(pick.index), number(pick.hits));
         let (id, why) = (guarded(&pick.id), serde_json::to_string(&pick.why)?);
         let (id, why) = (csv_cell(&id), csv_cell(&why));
         write!(out, "{},{index},{id},{},{hits},{why}", pick.rank, pick.score)?;
-        match facts {
-            true => writeln!(out, ",{}", csv_cell(&serde_json::to_string(&pick.facts)?))?,
-            false => writeln!(out)?,
+        for (_, _, text) in &rare {
+            write!(out, ",{}", csv_cell(&text(pick)?))?;
         }
+        writeln!(out)?;
     }
     Ok(())
 }
@@ -104,9 +106,9 @@ fn row(columns: &[Option<&str>], record: &StringRecord) -> Result<Map<String, Va
         }
         let value = match name {
             "id" => Value::from(unguarded(cell)),
-            "facts" => Value::from(cell),
             _ => serde_json::from_str(cell.trim()).map_err(|_| {
-                let kind = if name == "why" { "JSON" } else { "a number" };
+                let is_json = matches!(name, "why" | "facts" | "near");
+                let kind = if is_json { "JSON" } else { "a number" };
                 format!("{name} is {}, not {kind}", shortened(cell))
             })?,
         };

@@ -27,11 +27,22 @@ fn why(anchor: u32, anchor_id: &str) -> Why {
 fn samples() -> Vec<Task> {
     let pair = Why { id: Some("b".into()), caption: Some("=\"B\", ü\n".into()), ..why(1, "b#0") };
     let facts = [("points".to_owned(), 2.5)].into();
+    let near = vec![nearest(4, "=b#1", Some(("b", "\"B\", ü"))), learner(7, "@x")];
     vec![
         Task { facts, ..task(1, "=1+1", vec![pair, why(2, "2")]) },
-        Task { hits: None, ..task(2, "x,\"y\" ü", Vec::new()) },
+        Task { near, ..task(4, "d", Vec::new()) },
+        Task { near: vec![nearest(5, "5", None)], hits: None, ..task(2, "x,\"y\" ü", Vec::new()) },
         Task { index: None, ..task(3, "'@", vec![Why { own: None, anchor: None, ..why(3, "c") }]) },
     ]
+}
+
+fn nearest(pair: u32, pair_id: &str, known: Option<(&str, &str)>) -> Near {
+    let (id, caption) = known.map(|(id, caption)| (id.to_owned(), caption.to_owned())).unzip();
+    Near::Paired { pair, pair_id: pair_id.into(), id, caption, cosine: 1.0 / 3.0 }
+}
+
+fn learner(index: u32, id: &str) -> Near {
+    Near::Pool { index, id: id.into(), share: 0.1 + 0.2 }
 }
 
 fn written(path: &Path, picks: &[Task]) -> Vec<Task> {
@@ -48,7 +59,18 @@ fn every_form_comes_back_as_it_was() {
         let path = folder.path().join(name);
         assert_eq!(written(&path, &samples()), samples(), "{name}");
         assert_eq!(written(&path, &samples()[1..]), samples()[1..], "{name}, without facts");
+        assert_eq!(written(&path, &samples()[..1]), samples()[..1], "{name}, with nothing near");
     }
+}
+
+#[test]
+fn neighbours_are_fields_of_a_line() {
+    let mut line = Vec::new();
+    let near = vec![nearest(4, "b#1", None), learner(7, "a")];
+    PicksFormat::Jsonl.write(&mut line, &[Task { near, ..task(1, "x", Vec::new()) }]).unwrap();
+    let expected = r#","near":[{"pair":4,"pair_id":"b#1","cosine":0.3333333333333333},{"index":7,"id":"a","share":0.30000000000000004}]}"#;
+    let line = String::from_utf8(line).unwrap();
+    assert!(line.trim_end().ends_with(expected), "{line}");
 }
 
 #[test]
@@ -100,7 +122,8 @@ fn what_is_wrong_is_named_with_its_row() {
         ("p.csv", "id,why\na,\"[\n]\"\nb,[{]\n", ":4: why is \"[{]\", not JSON"),
         ("p.csv", "id,why\na,\"[{\"\"x\"\":1}]\"\n", ":2: not a pick: unknown field `x`"),
         ("p.csv", "id,rank\na,-1\n", ":2: not a pick: invalid value"),
-        ("p.csv", "id,facts\na,{\n", ":2: facts are not JSON"),
+        ("p.csv", "id,facts\na,{\n", ":2: facts is \"{\", not JSON"),
+        ("p.csv", "id,near\na,[{}]\n", ":2: not a pick: data did not match any variant"),
         ("p.csv", "id,rank\na,1\n,2\n", ":3: not a pick: missing field `id`"),
         ("p.csv", "id\na\na\n", ":3: \"a\" is pick 1 already"),
         ("p.csv", "id,rank\na\n", ":2: 1 columns, but the first line has 2"),
@@ -145,7 +168,11 @@ fn reasons_get_the_captions_that_they_name() {
     let anchors = [(1, "b"), (2, "b#0"), (3, "7"), (7, "7"), (4, "b#9"), (5, "z#0"), (6, "b#x")];
     let known = Why { id: Some("gone".into()), caption: Some("kept".into()), ..why(9, "b") };
     let reasons = anchors.map(|(anchor, id)| why(anchor, id)).into_iter().chain([known]);
-    let picks = [task(1, "a", reasons.collect()), task(2, "b", vec![why(1, "a"), why(2, "b#1")])];
+    let near = vec![nearest(1, "b#1", None), nearest(7, "7", None), learner(3, "7")];
+    let picks = [
+        Task { near, ..task(1, "a", reasons.collect()) },
+        task(2, "b", vec![why(1, "a"), why(2, "b#1")]),
+    ];
     written(&path, &picks);
     let about = |pool| PicksFile::read(&path).unwrap().about(&data, pool);
     let tasks = about(Side::Image).unwrap();
@@ -157,6 +184,8 @@ fn reasons_get_the_captions_that_they_name() {
     assert_eq!(pairs(&tasks[0]), ["b one", "b one", "7 seven", "gone kept"]);
     assert!(pairs(&tasks[1]).is_empty(), "they have no caption");
     assert_eq!(tasks[0].why.len(), 8, "reasons stay, known or not");
+    let near = [nearest(1, "b#1", Some(("b", "two"))), nearest(7, "7", None), learner(3, "7")];
+    assert_eq!(tasks[0].near, near, "a number is not an id");
     let what = about(Side::Text).unwrap_err().to_string();
     assert!(what.contains(":1: the item \"a\" has no text to show; --pool-side is text"), "{what}");
     written(&path, &[task(1, "a", Vec::new()), task(2, "z", Vec::new())]);
@@ -171,7 +200,8 @@ fn rows_are_no_ids() {
     let items = [item("11", None, &["x"]), item("12", None, &["y"]), item("c", None, &["z"])];
     let data = dataset(&folder.path().join("d"), &items, |_| {});
     let path = folder.path().join("picks.csv");
-    let picks = [task(1, "11", vec![why(0, "0")]), task(2, "12", Vec::new())];
+    let near = vec![learner(12, "12")];
+    let picks = [Task { near, ..task(1, "11", vec![why(0, "0")]) }, task(2, "12", Vec::new())];
     written(&path, &picks);
     let what = PicksFile::read(&path).unwrap().about(&data, Side::Image).unwrap_err().to_string();
     assert!(what.contains("picks.csv: the picks have no ids, only the numbers of rows"), "{what}");
@@ -181,6 +211,7 @@ fn rows_are_no_ids() {
     (ids[11], ids[12]) = ("c".into(), "11".into());
     let tasks = named(&ids).unwrap().about(&data, Side::Image).unwrap();
     assert_eq!(tasks.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["c", "11"]);
+    assert_eq!(tasks[0].near, [learner(12, "11")]);
     let what = named(&ids[..12]).unwrap_err().to_string();
     assert!(what.contains("picks.csv:3: there are 12 ids, but none for row 12"), "{what}");
     written(&path, &[task(1, "c", Vec::new()), task(2, "x", Vec::new())]);
