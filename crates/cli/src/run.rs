@@ -94,7 +94,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         true => Some(auto::choose(&mut experiment, &folder, args.jobs, &options)?),
         false => None,
     };
-    note_hard_negatives(experiment.strategies.iter().map(|arm| arm.strategy));
     stops_with(&folder, format!("nextpair run {} --resume", typed::path(&folder)));
     // A rehearsal has none.
     let options = Options { logs: args.log.formats.clone(), ..options };
@@ -106,6 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(advice) = advice {
         advice.write(&folder)?;
     }
+    note_hard_negatives(scenario.experiment().strategies.iter().map(|arm| arm.strategy));
     if args.wait {
         go_on_with_people(scenario, options, args.jobs, &watch)
     } else {
