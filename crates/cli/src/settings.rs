@@ -71,17 +71,17 @@ pub(crate) struct ModelArgs {
 #[group(id = "training-settings")]
 #[command(next_help_heading = "Training")]
 pub(crate) struct TrainingArgs {
-    /// Passes over the pairs. What is not given here is as it was published with the model
-    /// [default: 40]
+    /// Passes over the pairs. What is not given here is as it was published with the model or suits it
+    /// [default: 40; heads 120]
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
-    /// Pairs of a batch [default: 64]
+    /// Pairs of a batch [default: 64; heads 128]
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
-    /// The learning rate at first [default: 2e-4]
+    /// The learning rate at first [default: 2e-4; heads 1e-3]
     #[arg(long, value_name = "X", value_parser = finite)]
     rate: Option<f64>,
-    /// Epochs after which the rate falls, again and again [default: 20]
+    /// Epochs after which the rate falls, again and again [default: 20; heads 100]
     #[arg(long, value_name = "N")]
     decay_every: Option<usize>,
     /// What the rate is multiplied by then [default: 0.1]
@@ -98,7 +98,7 @@ pub(crate) struct TrainingArgs {
     #[arg(long, value_name = "NAME=X", value_parser = rate_factor)]
     rate_factor: Vec<(String, f64)>,
     /// The loss: hinges, InfoNCE in both directions, or cross entropy of scores that are probabilities
-    /// [default: hinge; camp cross-entropy]
+    /// [default: hinge; camp cross-entropy; heads info-nce]
     #[arg(long, value_name = "hinge|info-nce|cross-entropy", hide_possible_values = true)]
     loss: Option<CriterionName>,
     /// By how much a right pair should beat a wrong one [default: 0.2]
@@ -116,7 +116,7 @@ pub(crate) struct TrainingArgs {
     /// Leave out the last batch of an epoch if it is not full [default: true for vse-infinity]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     drop_last: Option<bool>,
-    /// The temperature of InfoNCE, from 0.01 to 1 [default: 0.07]
+    /// The temperature of InfoNCE, from 0.01 to 1 [default: 0.07; heads 0.05]
     #[arg(long, value_name = "X", value_parser = finite)]
     loss_temperature: Option<f64>,
     /// Learn the temperature of InfoNCE, from --loss-temperature on
@@ -125,7 +125,7 @@ pub(crate) struct TrainingArgs {
     /// Gradients are scaled down to this norm [default: 2]
     #[arg(long, value_name = "X", value_parser = finite)]
     clip: Option<f64>,
-    /// The share of features and of word vectors that training drops [default: 0]
+    /// The share of features and of word vectors that training drops [default: 0; heads 0.7]
     #[arg(long, value_name = "SHARE", value_parser = finite)]
     dropout_inputs: Option<f64>,
     /// The share of hidden units and of dimensions of the joint space that training drops
@@ -136,7 +136,7 @@ pub(crate) struct TrainingArgs {
     #[arg(long, value_name = "N")]
     average_last: Option<usize>,
     /// Epochs at the end that are evaluated on dev; the best is kept. With --average-last the mean is
-    /// evaluated, unless this is 0 [default: 10]
+    /// evaluated, unless this is 0 [default: 10; heads 1]
     #[arg(long, value_name = "N")]
     validate_last: Option<usize>,
     /// Images of dev that are used for it [default: 1000]
@@ -245,7 +245,9 @@ impl TrainingArgs {
         set(&mut settings.optimiser, self.optimiser.map(|name| name.0));
         set(&mut settings.weight_decay, self.weight_decay);
         settings.rate_factors.extend(self.rate_factor.iter().cloned());
-        set(&mut settings.loss, self.loss.map(|name| name.0));
+        if let Some(name) = self.loss {
+            *settings = settings.clone().with_loss(name.0);
+        }
         set(&mut settings.margin, self.margin);
         set(&mut settings.violation, self.violation.map(|name| name.0));
         set(&mut settings.sum_epochs, self.sum_epochs);

@@ -102,7 +102,7 @@ pub trait Architecture: Debug + Send + Sync {
         64
     }
 
-    /// The training that was published with it, unless it is the default.
+    /// The training that was published with it, or that suits it, unless it is the default.
     fn training(&self) -> Training {
         Training::default()
     }

@@ -12,7 +12,8 @@ use crate::config::check_size;
 use crate::encoder::{layer, mean_regions};
 use crate::weights::Start;
 use crate::{
-    Architecture, Comparison, Declared, Dot, Error, Inputs, Layer, Pass, Setting, Texts, Weights,
+    Architecture, Comparison, Criterion, Declared, Dot, Error, Inputs, Layer, Pass, Setting, Texts,
+    Training, Weights,
 };
 
 /// Settings of heads.
@@ -140,6 +141,23 @@ impl Architecture for Heads {
         true
     }
 
+    /// Heads have few pairs and strong features, so they learn their pairs by heart unless most of the
+    /// features are dropped. `experiments/heads_defaults.py` compares this with settings tuned for each
+    /// number of pairs.
+    fn training(&self) -> Training {
+        Training {
+            epochs: 120,
+            batch: 128,
+            rate: 1e-3,
+            decay_every: 100,
+            loss: Criterion::InfoNce,
+            loss_temperature: 0.05,
+            dropout_inputs: 0.7,
+            validate_last: 1,
+            ..Training::default()
+        }
+    }
+
     fn set(&mut self, setting: Setting) -> bool {
         match setting {
             Setting::Dim(dim) => self.dim = dim,
@@ -153,8 +171,10 @@ impl Architecture for Heads {
 
 #[cfg(test)]
 mod tests {
+    use nextpair_data::Draws;
+
     use super::*;
-    use crate::{Device, Model};
+    use crate::{Batch, Device, Model, Trainer};
 
     #[test]
     fn an_adapter_changes_nothing_at_first_and_needs_vectors_of_the_joint_space() {
@@ -171,5 +191,71 @@ mod tests {
         let texts = Texts::vectors(vec![0.0; 5], 5, Device::Cpu).unwrap();
         let error = model(5).encode_texts(&texts).unwrap_err().to_string();
         assert!(error.contains("the text features of an adapter"), "{error}");
+    }
+
+    /// Images and captions of the same things, `count` of each: features are what they have in common,
+    /// mixed, among noise.
+    fn pairs(count: usize, draws: &mut Draws) -> (Tensor, Texts) {
+        const COMMON: usize = 12;
+        let mut mixing = Draws::new(1);
+        let mut normals = |count: usize| (0..count).map(|_| mixing.normal()).collect::<Vec<f64>>();
+        let mixed = [64, 32].map(|dim| normals(COMMON * dim));
+        let things: Vec<f64> = (0..count * COMMON).map(|_| draws.normal()).collect();
+        let [images, texts] = mixed.map(|mixed| {
+            let dim = mixed.len() / COMMON;
+            let mut rows = Vec::new();
+            for thing in things.chunks(COMMON) {
+                rows.extend((0..dim).map(|at| {
+                    let common = thing.iter().zip(mixed[at..].iter().step_by(dim));
+                    let common: f64 = common.map(|(thing, weight)| thing * weight).sum();
+                    (common + 4.0 * draws.normal()) as f32
+                }));
+            }
+            rows
+        });
+        let images = Tensor::new(images, &[count, 1, 64], Device::Cpu).unwrap();
+        (images, Texts::vectors(texts, 32, Device::Cpu).unwrap())
+    }
+
+    /// The share of 300 new captions that find their image first, after a training on 300 pairs.
+    fn found(training: Training) -> f64 {
+        training.check().unwrap();
+        let mut draws = Draws::new(2);
+        let Training { epochs, batch, .. } = training;
+        let batches: Vec<Batch> = [batch, batch, 300 - 2 * batch]
+            .map(|size| pairs(size, &mut draws))
+            .map(|(images, texts)| Batch::new(images, texts))
+            .into();
+        let (images, texts) = pairs(300, &mut draws);
+        let config = crate::Config::named("heads").unwrap();
+        let model = Model::new(config, Inputs { image: 64, text: 32 }, 3, Device::Cpu).unwrap();
+        let mut trainer = Trainer::new(model, training.clone()).unwrap();
+        for epoch in 0..epochs {
+            for (at, batch) in batches.iter().enumerate() {
+                let seed = (3 * epoch + at) as u64;
+                trainer.step(batch, training.rate_at(epoch), seed).unwrap();
+            }
+        }
+        let model = trainer.model();
+        let images = model.encode_images(&images).unwrap().to_f32s().unwrap();
+        let texts = model.encode_texts(&texts).unwrap().to_f32s().unwrap();
+        let score = |caption: &[f32], image: &[f32]| {
+            caption.iter().zip(image).map(|(a, b)| f64::from(a * b)).sum::<f64>()
+        };
+        let first = |at: &usize| {
+            let caption = &texts[at * 256..][..256];
+            let own = score(caption, &images[at * 256..][..256]);
+            images.chunks(256).all(|image| score(caption, image) <= own)
+        };
+        (0..300).filter(first).count() as f64 / 300.0
+    }
+
+    #[test]
+    fn few_pairs_are_enough_by_default() {
+        let usual = Heads::default().training();
+        let plain = Training { dropout_inputs: 0.0, ..usual.clone() };
+        let published = Training { batch: usual.batch, ..Training::default() };
+        let [usual, plain, published] = [usual, plain, published].map(found);
+        assert!(usual > 1.2 * plain && usual > 1.2 * published, "{usual} {plain} {published}");
     }
 }

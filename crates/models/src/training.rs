@@ -214,6 +214,16 @@ impl Training {
         }
     }
 
+    /// The same settings with a loss. Another loss than before has the default temperature.
+    #[must_use]
+    pub fn with_loss(self, loss: Criterion) -> Self {
+        if loss == self.loss {
+            return self;
+        }
+        let Training { loss_temperature, learn_temperature, .. } = Training::default();
+        Training { loss, loss_temperature, learn_temperature, ..self }
+    }
+
     /// How weights follow their gradients.
     pub fn method(&self) -> Method {
         let decay = self.weight_decay;

@@ -49,11 +49,22 @@ fn flags_change_the_training() {
         dropout_inputs: 0.2,
         dropout_states: 0.1,
         average_last: 5,
-        ..Training::default()
+        ..Config::named("heads").unwrap().architecture().training()
     };
     assert_eq!(training, expected);
     let (config, _) = resolved("--model vse++ --pooling mean").unwrap();
     assert_eq!(serde_json::to_value(config).unwrap()["pooling"], "mean");
+}
+
+#[test]
+fn another_loss_has_no_temperature_of_the_one_before() {
+    let (_, training) = resolved("--model heads").unwrap();
+    assert_eq!((training.loss, training.loss_temperature), (Criterion::InfoNce, 0.05));
+    let (_, hinges) = resolved("--model heads --loss hinge").unwrap();
+    assert_eq!((hinges.loss, hinges.loss_temperature), (Criterion::Hinge, 0.07));
+    assert_eq!(resolved("--model heads --loss info-nce").unwrap().1, training);
+    let what = resolved("--model heads --loss hinge --loss-temperature 0.05").unwrap_err();
+    assert!(what.contains("the hinge loss has no temperature"), "{what}");
 }
 
 #[test]

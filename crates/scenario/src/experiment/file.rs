@@ -127,6 +127,10 @@ impl SettingsFile {
     /// Returns these settings of training, with what the file says in place of them.
     pub fn training_over(&self, settings: Training) -> Training {
         let Some(training) = &self.training else { return settings };
+        let settings = match self.says("loss") {
+            true => settings.with_loss(training.loss),
+            false => settings,
+        };
         let table = |training: &Training| match serde_json::to_value(training) {
             Ok(serde_json::Value::Object(table)) => table,
             _ => unreachable!("settings are a table"),
@@ -370,8 +374,11 @@ mod tests {
                 ..ExperimentKeys::default()
             }
             .or(keys);
-            let training = settings.training.unwrap_or_default();
-            let model = settings.model.unwrap();
+            let model = settings.model.clone().unwrap();
+            let training = settings.training_over(model.architecture().training());
+            // A recorded result stays what it is when the defaults of a model change.
+            let said = settings.training_over(Training::default());
+            assert_eq!(training, said, "{}", path.display());
             crate::Experiment::resolve(keys, model, training).unwrap();
         }
     }
