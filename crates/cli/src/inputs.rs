@@ -6,44 +6,45 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use nextpair::data::queue::read_refused;
-use nextpair::data::{Columns, Side, open_columns, read_costs, read_groups, read_indices};
+use nextpair::data::dataset::Dataset;
+use nextpair::data::queue::{read_refused, refused};
+use nextpair::data::{Columns, Matrix, Side, open_columns, read_costs, read_groups, read_indices};
 use nextpair::engine::{
     Alike, BuiltIn, Metric, Rule, Scope, Settings, Spend, Strategy, group_labels,
 };
 use nextpair::{BagOfWords, Files, Paths, Selection, SimilarityPaths};
 
 use crate::device::SelectionDeviceArgs;
-use crate::parameters::ParameterArgs;
+use crate::parameters::{ParameterArgs, listed};
 use crate::selection::{Opened, WHERE_HARD_NEGATIVES_LOSE};
 
 /// The flags of a selection.
 #[derive(clap::Args, Debug)]
 pub(crate) struct SelectionArgs {
-    /// With --model: the dataset that the pool is taken from
-    #[arg(requires = "model")]
+    /// The dataset that the pool is taken from. Without --model, for strategies that compare nothing
+    /// with pairs: the pool is what has no other half and no answer, among the items of the split train
+    /// or without a split, by features of the dataset
+    #[arg(conflicts_with_all = [
+        "paired_images", "paired_texts", "pool", "similarity", "ids", "paired_ids",
+        "pair_similarities", "pool_similarities"
+    ])]
     dataset: Option<PathBuf>,
     /// Select with a trained model: pairs and similarities are those of this model, the pool is
     /// what it did not learn from in DATASET, among the items of the split train or without a split
-    #[arg(
-        long,
-        value_name = "MODEL",
-        requires = "dataset",
-        conflicts_with_all = [
-            "paired_images", "paired_texts", "pool", "similarity", "ids", "paired_ids",
-            "pair_similarities", "pool_similarities"
-        ]
-    )]
+    #[arg(long, value_name = "MODEL", requires = "dataset")]
     model: Option<PathBuf>,
+    /// With DATASET and without --model: its features to use [default: the last that were added]
+    #[arg(long, value_name = "NAME", requires = "dataset", conflicts_with = "model")]
+    feature_set: Option<String>,
     /// Embeddings of the paired images, row j of pair j (.npy, .npz:array, .parquet,
-    /// .safetensors:tensor, folder)
+    /// .safetensors:tensor, folder). Strategies that compare nothing with pairs need none
     #[arg(long, value_name = "FILE")]
     paired_images: Option<PathBuf>,
     /// Embeddings of the paired texts, row j of pair j
     #[arg(long, value_name = "FILE")]
     paired_texts: Option<PathBuf>,
     /// Embeddings of the unpaired items
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["model", "pool_similarities"])]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["dataset", "pool_similarities"])]
     pool: Option<PathBuf>,
     /// Similarities of any model in the place of embeddings: a row for every pair, of its half on the
     /// side of the pool, and a column for every pair, of its other half. Several files, or a folder
@@ -60,9 +61,10 @@ pub(crate) struct SelectionArgs {
         conflicts_with = "similarity"
     )]
     pool_similarities: Vec<PathBuf>,
-    /// What the pool holds
+    /// What the pool holds. Needed where something depends on it: strategies that compare the pool with
+    /// pairs, a model, or both --paired-images and --paired-texts [default: image]
     #[arg(long, value_parser = sides())]
-    pub(crate) pool_side: Side,
+    pool_side: Option<Side>,
     /// How many items to pick; with --spend, at most
     #[arg(
         long,
@@ -121,8 +123,7 @@ pub(crate) struct SelectionArgs {
     pub(crate) queries: Option<PathBuf>,
     /// Answers of annotators (.jsonl, .csv, Label Studio's .json): items that they skipped, and items
     /// that look like those, are not picked. They are found by id: with files, give --ids. With
-    /// --model, the answers that `nextpair add` put into DATASET count too, and --usable alone is
-    /// enough
+    /// DATASET, the answers that `nextpair add` put into it count too, and --usable alone is enough
     #[arg(long, value_name = "ANSWERS", num_args = 0..=1)]
     usable: Option<Option<PathBuf>>,
     /// Leave out pool items that are duplicates of an earlier one or of something paired: all their
@@ -217,15 +218,36 @@ enum SimilarityName {
 impl SelectionArgs {
     /// Opens the files and checks everything that needs no computing.
     pub(crate) fn open(&self) -> Result<Opened> {
-        match (&self.model, &self.dataset, &self.pool) {
+        Ok(match (&self.model, &self.dataset, &self.pool) {
             (Some(run), Some(dataset), _) => {
-                Ok(Opened::Model(Box::new(self.open_model(run, dataset)?)))
+                Opened::Model(Box::new(self.open_model(run, dataset)?))
             }
+            (None, Some(dataset), _) => Opened::Files(Box::new(self.open_dataset(dataset)?)),
             _ if !self.pool_similarities.is_empty() => {
-                Ok(Opened::Files(Box::new(self.with(self.open_similarities()?)?)))
+                Opened::Files(Box::new(self.open_similarities()?))
             }
-            (_, _, Some(pool)) => Ok(Opened::Files(Box::new(self.open_files(pool)?))),
-            _ => bail!("give --pool with embeddings, or --model with a DATASET"),
+            (_, _, Some(pool)) => Opened::Files(Box::new(self.open_files(pool)?)),
+            _ => bail!("give --pool with embeddings, or a DATASET"),
+        })
+    }
+
+    /// Returns the side of the pool: that of images, where nothing depends on it.
+    pub(crate) fn pool_side(&self) -> Result<Side> {
+        let strategy = self.strategy()?;
+        let compared = strategy.needs().matching.is_some();
+        let why = match (&self.paired_images, &self.paired_texts) {
+            _ if self.pool_side.is_some() => None,
+            _ if self.model.is_some() => Some("a model tells images from texts".to_owned()),
+            _ if compared => Some(format!("{} compares the pool with pairs", strategy.name())),
+            (Some(_), Some(_)) => Some("there are vectors of both halves of the pairs".to_owned()),
+            (None, Some(_)) => return Ok(Side::Text),
+            _ => None,
+        };
+        match why {
+            None => Ok(self.pool_side.unwrap_or(Side::Image)),
+            Some(why) => bail!(
+                "--pool-side is missing: is the pool of images (image) or of texts (text)? {why}"
+            ),
         }
     }
 
@@ -287,42 +309,78 @@ impl SelectionArgs {
 
     /// Opens the files of a selection and checks everything that needs no computing.
     fn open_files(&self, pool: &Path) -> Result<Selection<Files>> {
+        let strategy = self.strategy()?;
+        let compares = strategy.needs().matching.is_some();
         let given = [&self.paired_images, &self.paired_texts];
         let flags = ["--paired-images", "--paired-texts"];
+        ensure!(
+            !compares || given.iter().any(|half| half.is_some()),
+            "{} and {} are missing: {} compares the pool with pairs. Without pairs, take {}",
+            flags[0],
+            flags[1],
+            strategy.name(),
+            need_no_pairs()
+        );
+        let pool_side = self.pool_side()?;
         let ((own, own_flag), (other, other_flag)) =
-            self.pool_side.own_and_other((given[0], flags[0]), (given[1], flags[1]));
-        let paired = own.clone().with_context(|| format!("{own_flag} is missing"))?;
-        let strategy = self.strategy()?;
-        if other.is_none() && strategy.needs().matching.is_some() {
+            pool_side.own_and_other((given[0], flags[0]), (given[1], flags[1]));
+        ensure!(own.is_some() || other.is_none(), "{own_flag} is missing");
+        if compares && other.is_none() {
             bail!("{other_flag} is missing; {} needs it", strategy.name());
         }
         let paths = Paths {
-            pool_side: self.pool_side,
+            pool_side,
             pool: pool.to_path_buf(),
-            paired,
+            paired: own.clone(),
             anchors: other.clone(),
             pool_ids: self.ids.clone(),
             pair_ids: self.paired_ids.clone(),
         };
-        let columns = self.columns.of([Some(&paths.pool), Some(&paths.paired), other.as_ref()])?;
+        let columns = self.columns.of([Some(&paths.pool), own.as_ref(), other.as_ref()])?;
         let mut files = Files::open_columns(paths, &columns)?;
-        files.queries = match &self.queries {
-            Some(path) => Some(open_columns(path, Side::Text, &columns)?.matrix),
-            None => None,
-        };
-        self.check_queries()?;
-        if files.queries.is_some() && other.is_none() {
+        files.queries = self.open_queries(&columns)?;
+        if files.queries.is_some() && own.is_some() && other.is_none() {
             bail!("{other_flag} is missing; --queries needs it");
         }
-        self.with(files)
+        self.with(files, self.refused()?)
+    }
+
+    /// Opens a dataset without a model and checks everything that needs no computing.
+    fn open_dataset(&self, folder: &Path) -> Result<Selection<Files>> {
+        let strategy = self.strategy()?;
+        ensure!(
+            strategy.needs().matching.is_none(),
+            "{} compares the pool with pairs by a model: give --model. Without one, take \
+             {}",
+            strategy.name(),
+            need_no_pairs()
+        );
+        let dataset = Dataset::open(folder)?;
+        let refused = match self.refused()? {
+            Some(ids) => Some([ids, refused(dataset.answers()?)].concat()),
+            None => None,
+        };
+        let again = refused.as_deref().unwrap_or_default();
+        let name = self.feature_set.as_deref();
+        let mut files = Files::of_dataset(&dataset, self.pool_side()?, name, again)?;
+        files.queries = self.open_queries(&Columns::default())?;
+        self.with(files, refused)
+    }
+
+    /// Opens what people search for, if it is given.
+    fn open_queries(&self, columns: &Columns) -> Result<Option<Matrix>> {
+        self.check_queries()?;
+        let open = |path: &PathBuf| open_columns(path, Side::Text, columns);
+        Ok(self.queries.as_ref().map(open).transpose()?.map(|queries| queries.matrix))
     }
 
     /// Opens files of similarities, with vectors if they are given too.
-    fn open_similarities(&self) -> Result<Files> {
+    fn open_similarities(&self) -> Result<Selection<Files>> {
+        let pool_side = self.pool_side()?;
         let given = [&self.paired_images, &self.paired_texts];
         let flags = ["--paired-images", "--paired-texts"];
         let ((own, own_flag), (other, other_flag)) =
-            self.pool_side.own_and_other((given[0], flags[0]), (given[1], flags[1]));
+            pool_side.own_and_other((given[0], flags[0]), (given[1], flags[1]));
         ensure!(
             other.is_none(),
             "{other_flag} is not read with --pair-similarities, which say how near the pairs are to it"
@@ -349,20 +407,20 @@ impl SelectionArgs {
         let all = self.pool_similarities.iter().chain(&self.pair_similarities);
         let columns = self.columns.of(all.map(Some).chain([self.pool.as_ref()]))?;
         let paths = SimilarityPaths {
-            pool_side: self.pool_side,
+            pool_side,
             pool: self.pool_similarities.clone(),
             pairs: self.pair_similarities.clone(),
             vectors,
             pool_ids: self.ids.clone(),
             pair_ids: self.paired_ids.clone(),
         };
-        Ok(Files::open_similarity_columns(paths, &columns)?)
+        self.with(Files::open_similarity_columns(paths, &columns)?, self.refused()?)
     }
 
     /// Returns the selection on open files and checks everything that needs no computing.
-    fn with(&self, mut files: Files) -> Result<Selection<Files>> {
+    fn with(&self, mut files: Files, refused: Option<Vec<String>>) -> Result<Selection<Files>> {
         files.words = self.words()?;
-        files.refused = self.refused()?.map(|ids| rows_of(&files, &ids)).transpose()?;
+        files.refused = refused.map(|ids| rows_of(&files, &ids)).transpose()?;
         files.device = self.device.of_search()?;
         files.metric = self.metric();
         let budget = self.budget(files.items());
@@ -386,7 +444,7 @@ impl SelectionArgs {
                 self.strategy()?.needs().queries,
                 "--queries is for v-optimal, herding and novelty"
             );
-            ensure!(self.pool_side == Side::Image, "--queries is for pools of images");
+            ensure!(self.pool_side()? == Side::Image, "--queries is for pools of images");
         }
         Ok(())
     }
@@ -404,7 +462,7 @@ impl SelectionArgs {
         Ok(Some(Spend { costs: read_costs(path, ids.iter().map(String::as_str))?, money }))
     }
 
-    /// Returns the dataset that a model chooses from.
+    /// Returns the dataset that the pool is taken from, if it is one.
     pub(crate) fn dataset(&self) -> Option<&Path> {
         self.dataset.as_deref()
     }
@@ -413,9 +471,9 @@ impl SelectionArgs {
     pub(crate) fn refused(&self) -> Result<Option<Vec<String>>> {
         Ok(match &self.usable {
             None => None,
-            Some(Some(path)) => Some(read_refused(path, self.pool_side)?),
+            Some(Some(path)) => Some(read_refused(path, self.pool_side()?)?),
             Some(None) => {
-                ensure!(self.model.is_some(), "--usable needs the file of the answers here");
+                ensure!(self.dataset.is_some(), "--usable needs the file of the answers here");
                 Some(Vec::new())
             }
         })
@@ -499,6 +557,12 @@ impl SelectionArgs {
         let anchors = anchors.unwrap_or_else(|| (0..pairs).collect());
         Ok(Some(Scope { rivals: rivals.unwrap_or_else(|| anchors.clone()), anchors }))
     }
+}
+
+/// The strategies that compare nothing with pairs.
+fn need_no_pairs() -> String {
+    let alone = BuiltIn::all().filter(|strategy| strategy.needs().matching.is_none());
+    listed(&alone.collect::<Vec<_>>(), "or")
 }
 
 /// Returns the places of items in the pool, ascending. Items of other pools have none.

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use nextpair::Files;
 use nextpair::data::Side;
 use nextpair::data::dataset::{Dataset, Per, TEST, TRAIN};
 use nextpair::engine::{Alike, Strategy};
@@ -65,14 +66,18 @@ impl Next {
     }
 }
 
-/// What to do with a dataset: make features, get first captions, or train.
+/// What to do with a dataset: make features, select what gets the first captions, or train.
 pub(crate) fn with_dataset(dataset: &Dataset) -> Next {
     let folder = dataset.folder();
     let Ok((images, _)) = dataset.features(Side::Image, None) else {
         return Next::new("embed").path(folder).words("--image-model ENCODER.onnx");
     };
     if paired(dataset) < 2 {
-        return Next::new("annotate FIRST.csv --dataset").path(folder);
+        let pool = Files::of_dataset(dataset, Side::Image, None, &[]).map(|files| files.items());
+        let picks = fresh(Path::new("picks.jsonl"));
+        let words =
+            format!("--budget {} --strategy v-optimal --out", pool.unwrap_or(BUDGET).min(BUDGET));
+        return Next::new("select").path(folder).words(&words).path(&picks);
     }
     let texts = dataset.features(Side::Text, None);
     let model = match texts.is_ok_and(|(set, _)| set.per == Per::Caption) && images.per == Per::Item

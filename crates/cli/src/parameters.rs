@@ -86,7 +86,11 @@ impl ParameterArgs {
             if set(&mut strategy, flag, text)? {
                 continue;
             }
-            ensure!(!SPECIAL.contains(&flag.as_str()), "--{flag} is for {}", listed(&having(flag)));
+            ensure!(
+                !SPECIAL.contains(&flag.as_str()),
+                "--{flag} is for {}",
+                listed(&having(flag), "and")
+            );
             for mut other in having(flag) {
                 set(&mut other, flag, text)?;
                 other.check()?;
@@ -102,7 +106,7 @@ impl ParameterArgs {
         for (flag, _) in &self.0 {
             let having = having(flag);
             let own = having.iter().any(|strategy| strategy.name() == usual.name());
-            ensure!(own, "--{flag} is for {}; name one with --strategy", listed(&having));
+            ensure!(own, "--{flag} is for {}; name one with --strategy", listed(&having, "and"));
         }
         self.strategy(usual.name())
     }
@@ -140,12 +144,12 @@ fn sample(text: &str) -> Result<Amount, String> {
 }
 
 /// Names as words: `herding and novelty`.
-fn listed(strategies: &[BuiltIn]) -> String {
+pub(crate) fn listed(strategies: &[BuiltIn], and: &str) -> String {
     let names: Vec<&str> = strategies.iter().map(|strategy| strategy.name()).collect();
     match &names[..] {
         [] => String::new(),
         [one] => (*one).to_owned(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        [first @ .., last] => format!("{} {and} {last}", first.join(", ")),
     }
 }
 

@@ -38,9 +38,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     interrupt::on_stop(interrupt::nothing_kept);
     args.selection.check_shardable()?;
-    let Opened::Files(selection) = args.selection.open()? else {
+    let (Opened::Files(selection), None) = (args.selection.open()?, args.selection.dataset())
+    else {
         bail!(
-            "shards are scored from files of embeddings; `nextpair select --model` takes the \
+            "shards are scored from files of embeddings; `nextpair select DATASET` takes the \
              whole pool at once"
         );
     };

@@ -39,11 +39,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let start = Instant::now();
     let watch = Watch::start();
     interrupt::on_stop(interrupt::nothing_kept);
-    let selection = args.selection.open()?;
+    let (selection, side) = (args.selection.open()?, args.selection.pool_side()?);
     let output = Output::create(&args.output.out)?;
     let names = selection.names();
     output.check_ids(names.ids())?;
-    let page = args.gallery.open()?;
+    let page = args.gallery.open(args.selection.dataset())?;
     let predicted = selection.announce();
     let bar = Bar::new();
     let picks = selection.select(args.guards.look(), &bar);
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (stdout_taken, to_annotate) = (output.is_stdout(), output.to_annotate());
     output.write(&tasks(&picks, |i| names.id(i), |j| names.anchor(j)))?;
     if let Some(page) = page {
-        page.write((selection.strategy(), args.selection.pool_side), &*names, &picks)?;
+        page.write((selection.strategy(), side), &*names, &picks)?;
     }
     if args.selection.queries.is_some() {
         say!("queries     {}", QUERIES_CAVEAT);
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(picks) = to_annotate.filter(|_| !args.output.json) {
         let dataset = args.selection.dataset().or(args.gallery.dataset());
         let has_ids = names.ids().is_some();
-        next::annotate(&picks, dataset, args.selection.pool_side, has_ids).say();
+        next::annotate(&picks, dataset, side, has_ids).say();
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,6 @@
 mod of_model;
 
 use anyhow::Result;
-use nextpair::data::dataset::Dataset;
 use nextpair::data::queue::Anchor;
 use nextpair::engine::{BuiltIn, Picks, Progress};
 use nextpair::{Candidates, Files, Finding, Selection, Shard};
@@ -25,7 +24,7 @@ pub(crate) fn note_hard_negatives(chosen: impl IntoIterator<Item = BuiltIn>) {
 
 /// A selection with its files open and its flags checked.
 pub(crate) enum Opened {
-    /// A selection on embeddings in files.
+    /// A selection on embeddings in files, or on features of a dataset.
     Files(Box<Selection<Files>>),
     /// A selection with a model and the dataset it was trained on.
     Model(Box<Modelled>),
@@ -44,11 +43,6 @@ pub(crate) trait Names {
 
     /// Returns the text that stands for a pool item, if a model chooses from a pool of texts.
     fn text(&self, _: u32) -> Option<String> {
-        None
-    }
-
-    /// Returns the dataset behind the selection, if a model chooses.
-    fn dataset(&self) -> Option<&Dataset> {
         None
     }
 }

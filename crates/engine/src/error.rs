@@ -37,7 +37,7 @@ pub enum Error {
     /// There is nothing to pick from.
     #[error("the pool is empty")]
     EmptyPool,
-    /// There is nothing to be a hard negative for.
+    /// There is nothing to compare the pool with.
     #[error("the paired set is empty")]
     EmptyPaired,
     /// A budget of zero.

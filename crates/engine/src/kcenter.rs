@@ -12,6 +12,7 @@ use std::collections::BinaryHeap;
 use nextpair_core::Dtype;
 use rayon::prelude::*;
 
+use crate::centred::mean_of;
 use crate::device::{Far, Farthest, if_it_fits};
 use crate::distance::NegativeDistance;
 use crate::error::unless_stopped;
@@ -24,12 +25,18 @@ use crate::{Error, Progress, Vectors};
 /// Returns `budget` items in the order of the picks, each with its distance when picked. Distances
 /// are Euclidean, canonically from float64 squared distances in ascending dimension. Ties go to the
 /// lower index.
+///
+/// Without centres, the first pick is the item nearest to the mean of all. It has the distance of the
+/// second.
 pub fn k_center(
     centres: &Vectors,
     items: &Vectors,
     budget: usize,
     progress: &dyn Progress,
 ) -> Result<Vec<(u32, f64)>, Error> {
+    if centres.is_empty() {
+        return from_the_middle(items, budget, progress);
+    }
     progress.start("nearest centres", centres.len() as u64 * items.len() as u64);
     let distance = distance_between(centres, items)?;
     let nearest = nearest_by(&distance, progress)?;
@@ -45,6 +52,36 @@ pub fn k_center(
     greedy.pick_among(Among::All)?;
     Ok(greedy.picks)
 }
+
+/// [`k_center`] without centres.
+fn from_the_middle(
+    items: &Vectors,
+    budget: usize,
+    progress: &dyn Progress,
+) -> Result<Vec<(u32, f64)>, Error> {
+    let all: Vec<u32> = (0..items.len() as u32).collect();
+    let mean = mean_of(&[(items, &all)], items.dim());
+    let mut squares = vec![0.0; all.len()];
+    let pieces = squares.par_chunks_mut(AT_ONCE).zip(all.par_chunks(AT_ONCE));
+    pieces.for_each(|(squares, some)| items.squared_distances(&mean, some, squares));
+    let nearer = |one: &u32, other: &u32| {
+        squares[*one as usize].total_cmp(&squares[*other as usize]).then(one.cmp(other))
+    };
+    let Some(first) = all.into_iter().min_by(nearer).filter(|_| budget > 0) else {
+        return Ok(Vec::new());
+    };
+    let centre =
+        Vectors::new(items.matrix().gather(&[first]), "the first pick")?.on(items.device());
+    let mut picks = k_center(&centre, items, budget, progress)?;
+    // At no distance from itself, it comes last if at all.
+    picks.retain(|&(item, _)| item != first);
+    picks.insert(0, (first, picks.first().map_or(0.0, |&(_, distance)| distance)));
+    picks.truncate(budget);
+    Ok(picks)
+}
+
+/// Items whose distances to the mean one thread computes at once.
+const AT_ONCE: usize = 1024;
 
 /// The nearest centre of every item and its squared distance; ties go to the lower centre.
 pub fn nearest(

@@ -101,7 +101,7 @@ pub struct Queries {
 
 impl Problem {
     /// Starts from embeddings of pairs, row `j` of both for pair `j`, and of a pool that lacks the
-    /// other side.
+    /// other side. Strategies that compare nothing with pairs need none.
     pub fn of_embeddings(
         images: Matrix,
         texts: Matrix,
@@ -363,10 +363,14 @@ impl Problem {
     }
 
     fn check_matching(&self, strategy: &dyn Strategy) -> Result<(), Error> {
-        if strategy.needs().matching.is_some() && self.matching.is_none() {
-            return Err(Error::NoSimilarity { strategy: strategy.name() });
+        if strategy.needs().matching.is_none() || self.matching.is_some() {
+            return Ok(());
         }
-        Ok(())
+        let paired = || self.features.as_ref().map(|features| &features.paired);
+        Err(match self.sources.anchors.as_ref().or_else(paired) {
+            Some(paired) if paired.rows() == 0 => Error::EmptyPaired,
+            _ => Error::NoSimilarity { strategy: strategy.name() },
+        })
     }
 
     fn check_needed_features(&self, strategy: &dyn Strategy) -> Result<(), Error> {

@@ -172,10 +172,24 @@ pub fn coverage(
     picks
 }
 
-/// Greedy k-center: indices and distances when picked.
+/// Greedy k-center: indices and distances when picked. Without centres, the item nearest to the mean comes
+/// first, with the distance of the second.
 pub fn k_center(centres: &[Vec<f64>], items: &[Vec<f64>], budget: usize) -> Vec<(usize, f64)> {
     let mut centres: Vec<&Vec<f64>> = centres.iter().collect();
     let mut picks: Vec<(usize, f64)> = Vec::new();
+    if centres.is_empty() && budget > 0 && !items.is_empty() {
+        let mean: Vec<f64> = (0..items[0].len())
+            .map(|k| items.iter().fold(0.0, |sum, item| sum + item[k]) / items.len() as f64)
+            .collect();
+        let square = |&i: &usize| squared_distance(&mean, &items[i]);
+        let nearer = |one: &usize, other: &usize| square(one).total_cmp(&square(other));
+        let first = (0..items.len()).min_by(nearer).expect("there is an item");
+        picks = k_center(&items[first..=first], items, items.len());
+        picks.retain(|&(item, _)| item != first);
+        picks.insert(0, (first, picks.first().map_or(0.0, |second| second.1)));
+        picks.truncate(budget);
+        return picks;
+    }
     for _ in 0..budget {
         let mut farthest: Option<(usize, f64)> = None;
         for (i, item) in items.iter().enumerate() {

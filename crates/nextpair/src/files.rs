@@ -1,6 +1,7 @@
 //! Embeddings or similarities in files: the paired set and a pool.
 
 mod candidates;
+mod of_dataset;
 mod tiles;
 
 use std::collections::HashMap;
@@ -20,8 +21,8 @@ pub struct Paths {
     pub pool_side: Side,
     /// Embeddings of the unpaired items.
     pub pool: PathBuf,
-    /// Embeddings of the pairs' half on the pool's side, row `j` of pair `j`.
-    pub paired: PathBuf,
+    /// Embeddings of the pairs' half on the pool's side, row `j` of pair `j`; none if nothing is paired.
+    pub paired: Option<PathBuf>,
     /// Embeddings of the other half; not every strategy needs it.
     pub anchors: Option<PathBuf>,
     /// One id per pool item and line, if the table has none, or to replace them.
@@ -75,8 +76,8 @@ pub struct Files {
 /// Vectors of items.
 #[derive(Clone)]
 struct Embedded {
-    /// Where those of the pool and of the pairs are.
-    paths: (PathBuf, PathBuf),
+    /// Where those of the pool and of the pairs are, if each has a file of its own.
+    paths: Option<(PathBuf, PathBuf)>,
     pool: Matrix,
     paired: Matrix,
     anchors: Option<Matrix>,
@@ -101,7 +102,10 @@ impl Files {
         let open = |path: &Path, side| open_columns(path, side, columns);
         let pool = open(&paths.pool, side)?;
         let rows = counted(pool.matrix.rows())?;
-        let paired = open(&paths.paired, side)?.matrix;
+        let paired = match &paths.paired {
+            Some(path) => open(path, side)?.matrix,
+            None => pool.matrix.slice(0..0),
+        };
         let anchors = paths.anchors.as_ref().map(|path| open(path, side.other())).transpose()?;
         let pairs = paired.rows();
         if let Some(anchors) = &anchors
@@ -110,14 +114,11 @@ impl Files {
             let (images, texts) = side.own_and_other(pairs, anchors.matrix.rows());
             return Err(engine::Error::PairCount { images, texts }.into());
         }
-        if pairs == 0 {
-            return Err(engine::Error::EmptyPaired.into());
-        }
         let pool_ids = matched_ids(paths.pool_ids.as_deref(), &paths.pool, pool.ids, rows)?;
         let (anchors, ids) = anchors.map_or((None, None), |table| (Some(table.matrix), table.ids));
-        let table = paths.anchors.as_deref().unwrap_or(&paths.paired);
+        let table = paths.anchors.as_deref().or(paths.paired.as_deref()).unwrap_or(&paths.pool);
         let pair_ids = matched_ids(paths.pair_ids.as_deref(), table, ids, pairs)?;
-        let paths = (paths.pool, paths.paired);
+        let paths = paths.paired.map(|paired| (paths.pool, paired));
         let vectors = Some(Embedded { paths, pool: pool.matrix, paired, anchors });
         Ok(Files { pool_ids, pair_ids, ..Files::of(side, vectors, None) })
     }
@@ -160,7 +161,7 @@ impl Files {
                         return Err(Error::Files(what));
                     }
                 }
-                Some(Embedded { paths, pool: of_pool, paired, anchors: None })
+                Some(Embedded { paths: Some(paths), pool: of_pool, paired, anchors: None })
             }
         };
         let name = |paths: &[PathBuf]| paths.first().cloned().unwrap_or_default();
@@ -219,7 +220,7 @@ impl Files {
 
     /// The files of these vectors.
     pub(crate) fn vector_paths(&self) -> Option<(&Path, &Path)> {
-        self.vectors.as_ref().map(|Embedded { paths, .. }| (&*paths.0, &*paths.1))
+        self.vectors.as_ref()?.paths.as_ref().map(|(pool, paired)| (&**pool, &**paired))
     }
 
     /// The embeddings of the pairs' other half, if given.

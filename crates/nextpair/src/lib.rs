@@ -47,7 +47,7 @@
 //! let files = Files::open(Paths {
 //!     pool_side: Side::Image,
 //!     pool: "pool.npy".into(),
-//!     paired: "images.npy".into(),
+//!     paired: Some("images.npy".into()),
 //!     anchors: Some("texts.npy".into()),
 //!     pool_ids: None,
 //!     pair_ids: None,
@@ -114,7 +114,7 @@
 //! #     npy::write_matrix(&mut file, &Matrix::from_vec(4, values))?;
 //! #     file.commit()?;
 //! # }
-//! # let paths = Paths { pool_side: Side::Image, pool: "pool.npy".into(), paired: "images.npy".into(), anchors: Some("texts.npy".into()), pool_ids: None, pair_ids: None };
+//! # let paths = Paths { pool_side: Side::Image, pool: "pool.npy".into(), paired: Some("images.npy".into()), anchors: Some("texts.npy".into()), pool_ids: None, pair_ids: None };
 //!
 //! // The default strategy cannot be split.
 //! let strategy = HardNegative::default().into();

@@ -23,7 +23,7 @@ pub(crate) struct GalleryArgs {
     #[arg(long, value_name = "PAGE")]
     html: Option<PathBuf>,
     /// --html with embeddings: the dataset that has the images and captions, by --ids and --paired-ids
-    #[arg(long, value_name = "DIR", requires = "html", conflicts_with = "model")]
+    #[arg(long, value_name = "DIR", requires = "html", conflicts_with = "dataset")]
     html_dataset: Option<PathBuf>,
 }
 
@@ -39,8 +39,9 @@ impl GalleryArgs {
         self.html_dataset.as_deref()
     }
 
-    /// Checks the page before the work begins.
-    pub(crate) fn open(&self) -> Result<Option<GalleryPage<'_>>> {
+    /// Checks the page before the work begins. The dataset is the one that the pool is taken from, if it
+    /// is one.
+    pub(crate) fn open(&self, dataset: Option<&Path>) -> Result<Option<GalleryPage<'_>>> {
         let Some(path) = self.html.as_deref() else { return Ok(None) };
         let ending = path.extension().and_then(|ending| ending.to_str());
         ensure!(
@@ -49,7 +50,7 @@ impl GalleryArgs {
             path.display()
         );
         AtomicFile::check(path)?;
-        let dataset = self.html_dataset.as_deref().map(Dataset::open).transpose()?;
+        let dataset = self.dataset().or(dataset).map(Dataset::open).transpose()?;
         Ok(Some(GalleryPage { path, dataset }))
     }
 }
@@ -62,7 +63,7 @@ impl GalleryPage<'_> {
         names: &dyn Names,
         picks: &Picks,
     ) -> Result<()> {
-        let dataset = self.dataset.as_ref().or_else(|| names.dataset());
+        let dataset = self.dataset.as_ref();
         let cards = Cards::of(names, picks, dataset.map(Dataset::items), side);
         let batch = PickedBatch {
             strategy: strategy.name().to_owned(),

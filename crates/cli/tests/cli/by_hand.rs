@@ -107,9 +107,15 @@ fn each_command_names_the_next() {
     let embed = next(&imported);
     assert_eq!(embed, "nextpair embed 'my photos' --image-model ENCODER.onnx");
     let embedded = typed(folder, &(embed.replace("ENCODER.onnx", "image.onnx") + " --pooled"));
-    assert_eq!(next(&embedded), "nextpair annotate FIRST.csv --dataset 'my photos'");
-    album.write_first_captions(8);
-    let added = typed(folder, "nextpair add 'my photos' first.csv --out 'my photos-2'");
+    let first = "nextpair select 'my photos' --budget 40 --strategy v-optimal --out picks.jsonl";
+    assert_eq!(next(&embedded), first);
+    // Eight are enough to begin with.
+    let selected = typed(folder, &first.replace("--budget 40", "--budget 8"));
+    assert_eq!(next(&selected), "nextpair annotate picks.jsonl --dataset 'my photos'");
+    album.write_answers("picks.jsonl", "picks.answers.jsonl");
+    let added = typed(folder, "nextpair add 'my photos' picks.answers.jsonl --out 'my photos-2'");
+    fs::remove_file(album.path("picks.jsonl")).unwrap();
+    fs::remove_file(album.path("picks.answers.jsonl")).unwrap();
     assert_eq!(next(&added), "nextpair train 'my photos-2' --model vse++ --out model");
     let trained = typed(folder, &next(&added));
     let select = "nextpair select --model model 'my photos-2' --pool-side image --budget 32 --out picks.jsonl";

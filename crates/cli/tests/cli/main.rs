@@ -6,6 +6,7 @@ mod add;
 mod annotate;
 mod by_hand;
 mod changed;
+mod cold;
 mod convert;
 mod damaged;
 mod datasets;

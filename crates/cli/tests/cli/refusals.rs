@@ -165,7 +165,6 @@ fn shapes_that_do_not_fit() {
         ("--pool none.npy --strategy random", &["the pool is empty"]),
         ("--pool none.npy --strategy core-set", &["the pool is empty"]),
         ("--paired-images none.npy --paired-texts none.npy", &["the paired set is empty"]),
-        ("--paired-images none.npy --strategy core-set --paired-texts none.npy", &["is empty"]),
         ("--pool locals.npy", &["the pool items have 2 vectors per item; embeddings need one"]),
         ("--pool locals.npy --strategy hybrid", &["the pool items have 2 vectors per item"]),
         (
@@ -232,8 +231,10 @@ fn inputs_that_are_not_given() {
             "--paired-texts is missing; coverage needs it",
         ),
         ("--pool-side image --paired-texts texts.npy", "--paired-images is missing"),
-        ("--pool-side text --strategy core-set", "--paired-texts is missing"),
-        ("", "--pool-side <POOL_SIDE>"),
+        (
+            "--pool-side text --strategy core-set --paired-images images.npy",
+            "--paired-texts is missing",
+        ),
     ] {
         world.refused(&format!("{start} {flags}"), &[expected]);
     }

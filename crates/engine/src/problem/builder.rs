@@ -231,10 +231,15 @@ impl ProblemBuilder {
     /// Checks shapes, settings and the parameters of a strategy, but not the numbers.
     pub fn check(&self, strategy: &dyn Strategy) -> Result<(), Error> {
         strategy.check()?;
-        self.rule(strategy.needs().matching.unwrap_or_default()).map(drop)
+        let hits = strategy.needs().matching;
+        match (self.rule(hits.unwrap_or_default())?, hits, &self.source) {
+            // `Problem::select` names what is missing.
+            (Some(_), ..) | (_, None, _) | (.., Source::Pool(_)) => Ok(()),
+            (None, Some(_), _) => Err(Error::EmptyPaired),
+        }
     }
 
-    /// The rule of hits, if there are similarities.
+    /// The rule of hits, if there are similarities, and pairs.
     fn rule(&self, hits: Hits) -> Result<Option<Arc<Rule>>, Error> {
         let pool = self.pool();
         if u32::try_from(pool).is_err() {
@@ -285,7 +290,11 @@ impl ProblemBuilder {
                 pairs
             }
         };
-        Rule::new(hits, &self.settings, pairs).map(|rule| Some(Arc::new(rule)))
+        match (&self.source, pairs) {
+            // Strategies that compare nothing with pairs need none.
+            (Source::Embeddings(_), 0) => Ok(None),
+            _ => Rule::new(hits, &self.settings, pairs).map(|rule| Some(Arc::new(rule))),
+        }
     }
 
     /// Builds the problem and checks every number it will use, unless those of the pool are to be

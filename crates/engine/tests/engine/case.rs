@@ -272,6 +272,15 @@ impl Case {
             .settings(self.settings.clone())
     }
 
+    /// The same pool without a pair.
+    pub fn unpaired(&self) -> Result<Problem, Error> {
+        let alone = Case { rivals: Vec::new(), anchors: Vec::new(), ..self.clone() };
+        alone
+            .builder()
+            .settings(Settings { groups: None, scope: None, ..self.settings.clone() })
+            .build()
+    }
+
     /// The same for a model without embeddings: known similarities.
     pub fn given(&self) -> Result<Problem, Error> {
         let (own, cross) = (self.table(&self.rivals), self.table(&self.pool));

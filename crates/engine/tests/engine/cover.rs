@@ -92,6 +92,17 @@ proptest! {
     }
 
     #[test]
+    fn herding_without_pairs_equals_plain_greedy(case in cases()) {
+        let picks = case.unpaired()?;
+        let picks = picks.select(&case.strategy(Herding::default()), case.budget, &())?;
+        let pool = case.rows(&case.pool);
+        let (paired, similarities) = (Vec::new(), Vec::new());
+        let plain = Plain { pool, paired, similarities, scale: 1.0 };
+        let ones = vec![1.0; plain.pool.len()];
+        prop_assert_eq!(found(&picks), plain.herd(&case, &ones).cover(case.budget));
+    }
+
+    #[test]
     fn novelty_equals_plain_greedy(case in cases()) {
         if let Some(plain) = Plain::of(&case) {
             let picks = case.select(Novelty::default(), case.budget).unwrap();

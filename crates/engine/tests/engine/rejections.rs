@@ -5,7 +5,8 @@ use std::sync::Arc;
 use nextpair_core::{Amount, Matrix, Side};
 use nextpair_engine::{
     BuiltIn, CoreSet, Coverage, Embeddings, Error, Given, Guards, HardNegative, Hits, Metric,
-    Problem, ProblemBuilder, Random, Rule, Scope, Settings, Similarity, Vectors, require_finite,
+    Problem, ProblemBuilder, Random, Rule, Scope, Settings, Similarity, Strategy, Vectors,
+    require_finite,
 };
 
 fn refused(hits: Hits, settings: Settings, pairs: usize) -> String {
@@ -118,6 +119,39 @@ fn strategies_that_lack_their_inputs() {
     assert!(problem.select(&Random::default(), 1, &()).is_ok());
 }
 
+/// Ten items and no pairs, as features and as embeddings with queries or without.
+fn without_pairs() -> [ProblemBuilder; 3] {
+    let matrix = |rows: usize| {
+        Matrix::from_vec(2, (0..2 * rows).map(|at| (at * at % 7) as f32 + 1.0).collect())
+    };
+    let embeddings = || Problem::of_embeddings(matrix(0), matrix(0), matrix(10), Side::Text);
+    [
+        Problem::of_pool(10).features(matrix(10), matrix(0)),
+        embeddings(),
+        embeddings().queries(matrix(3)),
+    ]
+}
+
+#[test]
+fn an_empty_paired_set_is_refused_by_those_that_compare() {
+    let cases = |strategy| {
+        without_pairs().into_iter().enumerate().map(move |(at, builder)| (at, builder, strategy))
+    };
+    for (at, builder, strategy) in BuiltIn::all().flat_map(cases) {
+        let compares = strategy.needs().matching.is_some();
+        let checked = builder.check(&strategy);
+        assert_eq!(checked.is_err(), compares && at > 0, "{strategy}");
+        let picks = builder.build().unwrap().select(&strategy, 10, &());
+        match (compares, at == 2 && !strategy.needs().queries) {
+            (true, _) => assert!(matches!(picks, Err(Error::EmptyPaired)), "{strategy}: {picks:?}"),
+            (false, true) => {
+                assert!(matches!(picks, Err(Error::QueriesUnread { .. })), "{strategy}")
+            }
+            (false, false) => assert_eq!(picks.unwrap().indices().len(), 10, "{strategy}"),
+        }
+    }
+}
+
 #[test]
 fn inputs_that_do_not_fit_together() {
     let given = |columns, values: &[f64]| Arc::new(Given::new(columns, values.to_vec()).unwrap());
@@ -135,7 +169,6 @@ fn inputs_that_do_not_fit_together() {
     for side in [Side::Image, Side::Text] {
         let expected = "3 paired images but 2 paired texts; row j of both is pair j";
         assert_eq!(pairs(3, 2, side), expected);
-        assert_eq!(pairs(0, 0, side), "the paired set is empty");
     }
     let zero = Matrix::from_f32(1, &[1.0, 1.0, 0.0]);
     let of_zero = || Problem::of_embeddings(features(2), features(2), zero.clone(), Side::Image);

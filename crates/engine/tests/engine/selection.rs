@@ -147,6 +147,15 @@ proptest! {
     }
 
     #[test]
+    fn core_set_without_pairs_begins_in_the_middle(case in cases()) {
+        let picks = case.unpaired()?.select(&CoreSet::default(), case.budget, &())?;
+        let expected = reference::k_center(&[], &case.rows(&case.pool), case.budget);
+        let found: Vec<(usize, f64)> =
+            picks.picks.iter().map(|p| (p.index as usize, p.score)).collect();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
     fn hybrid_thins_the_best_by_surplus(case in cases()) {
         if let Some((picks, plain)) = both(&case, Hybrid::default()) {
             let wanted = (3 * case.budget).min(case.pool.len() / case.dim);

@@ -177,7 +177,9 @@ impl Files {
         }
         let missing = || engine::Error::NoSimilarity { strategy: strategy.name() };
         let (pool, paired) = self.vectors().ok_or_else(missing)?;
-        let anchors = self.anchors().ok_or_else(missing)?;
+        // Of no pairs, neither half is there.
+        let none = Some(paired).filter(|paired| paired.rows() == 0);
+        let anchors = self.anchors().or(none).ok_or_else(missing)?;
         let (images, texts) = self.side.own_and_other(paired, anchors);
         let problem =
             Problem::of_embeddings(images.clone(), texts.clone(), pool.clone(), self.side);
