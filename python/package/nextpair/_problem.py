@@ -119,12 +119,20 @@ def state(
     arrays = similarities is None
     if arrays and pool is None and features is None and part is None:
         raise InputError("pool: there is none")
+    lent = lend(pool, "pool") if arrays and pool is not None else None
+    halves = [
+        lend(half, name) if arrays and half is not None else None for name, half in (("images", images), ("texts", texts))
+    ]
+    if lent is not None and not any(halves) and features is None and part is None:
+        # Nothing is paired: halves of no pairs, the other one to compare queries with.
+        none = (lent[0][:0], 0, *lent[2:])
+        halves = [none if side == pool_side or queries is not None else None for side in ("image", "text")]
     return {
         "pool_side": pool_side,
         "metric": metric,
-        "images": lend(images, "images") if arrays and images is not None else None,
-        "texts": lend(texts, "texts") if arrays and texts is not None else None,
-        "pool": lend(pool, "pool") if arrays and pool is not None else None,
+        "images": halves[0],
+        "texts": halves[1],
+        "pool": lent,
         "similarities": lend_two(similarities, "similarities"),
         "features": lend_two(features, "features", 3),
         "queries": None if queries is None else lend(queries, "queries"),

@@ -36,10 +36,10 @@ class CustomStrategy(Protocol):
 
 
 def select(
-    images: Any,
-    texts: Any,
-    pool: Any,
-    budget: int,
+    images: Any = None,
+    texts: Any = None,
+    pool: Any = None,
+    budget: int = 0,
     strategy: str | Strategy | CustomStrategy = DEFAULT,
     pool_side: Side = "image",
     *,
@@ -67,6 +67,9 @@ def select(
     `images` and `texts` are embeddings of the pairs, row j of both for pair j; `pool` are embeddings of
     what lacks its other half, images or texts as `pool_side` says. Arrays of NumPy, PyTorch, Arrow and
     whoever else shares memory are read where they lie; do not write to them meanwhile.
+
+    Before anything is paired, `select(pool=pool, budget=100)` is enough, for every
+    strategy that compares nothing with pairs.
 
     `strategy` is a name, an object such as `HardNegative(top_k=5)`, or an object of yours with a method
     `query(problem, budget)`. With a name, or none, the parameters of the strategy may be given too. The default,

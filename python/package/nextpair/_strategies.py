@@ -56,7 +56,9 @@ class Strategy:
 
     random_state: RandomState
 
-    def query(self, images: Any, texts: Any, pool: Any, budget: int, **options: Any) -> Picks:
+    def query(
+        self, images: Any = None, texts: Any = None, pool: Any = None, budget: int = 0, **options: Any
+    ) -> Picks:
         """Picks `budget` items of the pool. The options are those of `nextpair.select`."""
         from ._select import select
 
