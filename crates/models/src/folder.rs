@@ -67,8 +67,27 @@ impl ModelFolder {
         corpus: &Corpus,
         pairs: &[Pair],
     ) -> Result<Self, Error> {
+        enough(pairs)?;
         let lines = prepared(folder, &mut spec, corpus, pairs)?;
         Self::make(folder, spec, vocabulary, &lines, |_| Ok(()))
+    }
+
+    /// Makes the folder of a model that learns from no pairs: its weights are those before the first step.
+    pub fn untrained(
+        folder: &Path,
+        mut spec: Spec,
+        vocabulary: Option<Vocabulary>,
+        corpus: &Corpus,
+    ) -> Result<Self, Error> {
+        let lines = prepared(folder, &mut spec, corpus, &[])?;
+        Self::make(folder, spec, vocabulary, &lines, |made| {
+            made.write_weights(&made.first_model(Device::Cpu)?, 0).map(drop)
+        })
+    }
+
+    /// Whether it has no pairs to learn from, so that it is finished from the start.
+    pub(crate) fn learns_nothing(&self) -> bool {
+        self.spec.files.get(PAIRS) == Some(&fingerprint(&[]))
     }
 
     /// The same, with the weights of another model where names and shapes are the same. Returns the
@@ -85,6 +104,7 @@ impl ModelFolder {
         if spec.model.reads_words() && words(start.vocabulary()) != words(vocabulary.as_ref()) {
             return Err(Error::file(&start.folder, "it knows other words than the new model"));
         }
+        enough(pairs)?;
         let lines = prepared(folder, &mut spec, corpus, pairs)?;
         spec.start = Some(start.folder.display().to_string());
         let seed = spec.training.seed;
@@ -315,8 +335,8 @@ impl ModelFolder {
             }
             pairs.push(Pair { item, caption });
         }
-        if pairs.len() < 2 {
-            return Err(too_few(pairs.len()));
+        if !self.learns_nothing() {
+            enough(&pairs)?;
         }
         if self.spec.files.get(DATASET) != Some(&fingerprint(&corpus.sample(&pairs))) {
             let what = "other captions or features than those the model was made with";
@@ -349,9 +369,6 @@ fn prepared(
     spec.model.fit(corpus.regions());
     spec.model.check()?;
     spec.training.check()?;
-    if pairs.len() < 2 {
-        return Err(too_few(pairs.len()));
-    }
     let mut lines = Vec::new();
     let items = corpus.dataset().items();
     for pair in pairs {
@@ -368,8 +385,15 @@ fn prepared(
 /// Key of the dataset's fingerprint among those of files.
 const DATASET: &str = "dataset";
 
-fn too_few(pairs: usize) -> Error {
-    Error::Dataset { what: format!("{pairs} pairs to learn from; at least 2 are needed") }
+/// Fails if there are too few pairs to learn from.
+fn enough(pairs: &[Pair]) -> Result<(), Error> {
+    match pairs.len() {
+        0 | 1 => {
+            let what = format!("{} pairs to learn from; at least 2 are needed", pairs.len());
+            Err(Error::Dataset { what })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Fails if the vocabulary and the model differ in their number of words.

@@ -56,6 +56,9 @@ pub fn train(
     let report = Mutex::new(report);
     let report = |_, epoch: &Epoch| report.lock().unwrap_or_else(PoisonError::into_inner)(epoch);
     let pairs = corpus.steady(|| folder.pairs(corpus))?;
+    if pairs.is_empty() {
+        return folder.model(device);
+    }
     let seed = folder.spec().training.seed;
     let member = Member { folder: Some(folder), corpus, pairs: &pairs, seed };
     train_together(&[member], device, progress, &report)?;

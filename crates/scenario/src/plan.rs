@@ -10,7 +10,7 @@ use nextpair_data::{Side, floor};
 use nextpair_models::{Choice, Corpus, drawn};
 
 use crate::world::{Candidates, Layout};
-use crate::{Annotator, Error, Experiment, Splits, World};
+use crate::{Amount, Annotator, Error, Experiment, Splits, World};
 use redraw::Redraw;
 
 /// The items that an experiment is about, as the dataset has them.
@@ -130,10 +130,11 @@ impl Plan {
     /// Checks that a seed has enough items to begin with, and to pick from.
     fn check(&self, experiment: &Experiment, (whole, items): (usize, usize)) -> Result<(), Error> {
         let start = self.sizes[0];
-        if start > whole || start < 2 {
+        let nothing = experiment.initial == Amount::Count(0);
+        if start > whole || (start < 2 && !nothing) {
             let what = format!(
                 "{start} items paired from the start, of {whole} training items with image features \
-                 and captions; at least 2 are needed"
+                 and captions; at least 2 are needed, or none (0)"
             );
             return Err(Error::setting("initial", what));
         }

@@ -20,9 +20,9 @@ pub(super) struct KeyArgs {
     /// The half that unpaired items have [default: image]
     #[arg(long, value_parser = sides())]
     pool: Option<Side>,
-    /// Items paired from the start: a count, or a share of the training items [default: 0.3; human
-    /// annotators: all that are paired]
-    #[arg(long, value_name = "N|SHARE")]
+    /// Items paired from the start: a count, or a share of the training items. With 0, strategies choose the
+    /// first batch too, without pairs or a trained model [default: 0.3; human annotators: all that are paired]
+    #[arg(long, value_name = "N|SHARE", value_parser = initial)]
     initial: Option<Amount>,
     /// Items paired in every round [default: 0.05]
     #[arg(long, value_name = "N|SHARE")]
@@ -98,6 +98,11 @@ enum AnnotatorName {
     Oracle,
     Noisy,
     Human,
+}
+
+/// Parses the items paired from the start; there need not be any.
+fn initial(text: &str) -> Result<Amount, String> {
+    if text == "0" { Ok(Amount::Count(0)) } else { text.parse() }
 }
 
 impl KeyArgs {

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Result, bail, ensure};
 use nextpair::Selection;
 use nextpair::data::Side;
-use nextpair::data::dataset::{Dataset, FeatureSource};
+use nextpair::data::dataset::FeatureSource;
 use nextpair::data::queue::{Anchor, refused};
 use nextpair::encode::DatasetEncoders;
 use nextpair::engine::{self as engine, Alike, BagOfWords, BuiltIn, Settings, Spend};
@@ -48,7 +48,6 @@ impl SelectionArgs {
     pub(crate) fn open_model(&self, run: &Path, dataset: &Path) -> Result<Modelled> {
         let trained = Trained::open(run, dataset, self.device.of_models()?)?;
         let pairs = trained.folder.pairs(&trained.corpus)?;
-        ensure!(!pairs.is_empty(), engine::Error::EmptyPaired);
         let (corpus, training) = (&trained.corpus, &trained.folder.spec().training);
         let queries = match &self.queries {
             Some(path) => Some(read_queries(path)?),
@@ -64,7 +63,8 @@ impl SelectionArgs {
             }
             None => None,
         };
-        let mut pool = unpaired(corpus, &pairs, self.pool_side, training.captions, training.seed);
+        let side = self.pool_side()?;
+        let mut pool = unpaired(corpus, &pairs, side, training.captions, training.seed);
         let items = trained.dataset().items();
         // Nobody is asked again about what people have answered, learned from or not.
         let mut gone = trained.dataset().answered()?;
@@ -81,7 +81,7 @@ impl SelectionArgs {
             None => None,
         };
         pool.retain(|unpaired| !gone.contains(&unpaired.item));
-        check_pool(pool.len(), self, dataset)?;
+        check_pool(pool.len(), (side, self.budget(pool.len())), dataset)?;
         let mut settings = self.settings(pairs.len())?;
         if settings.groups.is_none() {
             settings.groups = groups(trained.dataset().items(), &pairs)?;
@@ -92,7 +92,7 @@ impl SelectionArgs {
         let ids: Vec<String> = pool.iter().map(|unpaired| items.get(unpaired.item).id).collect();
         let budget = self.budget(pool.len());
         Ok(Modelled {
-            side: self.pool_side,
+            side,
             spend: self.spend(ids.iter().cloned())?,
             ids,
             pool: pool.into_iter().map(|unpaired| unpaired.own).collect(),
@@ -109,9 +109,9 @@ impl SelectionArgs {
     }
 }
 
-fn check_pool(pool: usize, args: &SelectionArgs, dataset: &Path) -> Result<()> {
+fn check_pool(pool: usize, (side, budget): (Side, usize), dataset: &Path) -> Result<()> {
     if pool == 0 {
-        let (what, lacking) = match args.pool_side {
+        let (what, lacking) = match side {
             Side::Image => ("image", "captions"),
             Side::Text => ("text", "an image"),
         };
@@ -122,7 +122,6 @@ fn check_pool(pool: usize, args: &SelectionArgs, dataset: &Path) -> Result<()> {
             dataset.display()
         );
     }
-    let budget = args.budget(pool);
     ensure!(budget > 0, engine::Error::ZeroBudget);
     ensure!(budget <= pool, engine::Error::BudgetTooLarge { budget, pool });
     Ok(())
@@ -185,9 +184,5 @@ impl Names for ModelNames<'_> {
 
     fn text(&self, index: u32) -> Option<String> {
         (self.of.side == Side::Text).then(|| self.of.caption(self.of.pool[index as usize]))
-    }
-
-    fn dataset(&self) -> Option<&Dataset> {
-        Some(self.of.trained.dataset())
     }
 }

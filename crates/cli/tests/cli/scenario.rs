@@ -3,6 +3,7 @@
 mod asked;
 pub(crate) mod brought;
 mod coco;
+mod cold;
 pub(crate) mod encoded;
 mod faults;
 mod killed;

@@ -146,7 +146,7 @@ impl ModelFolder {
 
     /// Whether the last epoch is done.
     pub fn is_finished(&self) -> Result<bool, Error> {
-        let done = self.epochs()?.len() >= self.spec.training.epochs;
+        let done = self.learns_nothing() || self.epochs()?.len() >= self.spec.training.epochs;
         Ok(self.spec.adopted || done && self.folder.join(WEIGHTS).exists())
     }
 

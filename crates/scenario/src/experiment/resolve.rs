@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nextpair_data::text::DEFAULT_MIN_COUNT;
 use nextpair_data::{AtomicFile, Side, first_difference, ordinary};
-use nextpair_engine::BuiltIn;
+use nextpair_engine::{BuiltIn, ItemFeatures, Needs, Strategy};
 use nextpair_models::{Choice, Config, Training};
 
 use super::{Amount, Annotator, Experiment, ExperimentKeys, Splits, VocabularyOf, expand};
@@ -66,6 +66,27 @@ impl Experiment {
         Ok(experiment)
     }
 
+    /// Checks that every strategy can pick the first batch by an untrained model.
+    fn check_without_pairs(&self) -> Result<(), Error> {
+        for arm in &self.strategies {
+            let needs = arm.strategy.needs();
+            let what = match needs {
+                Needs { matching: Some(_), .. } => "compares the pool with pairs",
+                Needs { features: Some(ItemFeatures::Encoded), .. } => {
+                    "looks at what a trained model makes of items"
+                }
+                Needs { queries: true, .. } if self.queries.is_some() => {
+                    "compares queries with items by a trained model"
+                }
+                _ => continue,
+            };
+            let what =
+                format!("{arm} {what}, and with initial = 0 there is none before the first batch");
+            return Err(Error::setting("strategies", what));
+        }
+        Ok(())
+    }
+
     /// Checks that a text buys one pair. The price of a text is one image, so it must not gain a
     /// pair for every caption of that image.
     fn check_price_of_a_text(&self) -> Result<(), Error> {
@@ -79,7 +100,10 @@ impl Experiment {
     }
 
     fn check(&self) -> Result<(), Error> {
-        self.initial.check().map_err(|what| Error::setting("initial", what))?;
+        match self.initial {
+            Amount::Count(0) => self.check_without_pairs()?,
+            initial => initial.check().map_err(|what| Error::setting("initial", what))?,
+        }
         self.budget.check().map_err(|what| Error::setting("budget", what))?;
         if self.rounds > MOST_ROUNDS {
             let what = format!("{} is more than {MOST_ROUNDS}", self.rounds);

@@ -161,7 +161,10 @@ impl Scenario {
                 Spec::new(corpus.dataset(), model, corpus.inputs(), (images, texts), training)
                     .made_on(place.device);
             let words = self.reading(place.seed)?.vocabulary.cloned();
-            return Ok(ModelFolder::create(&path, spec, words, corpus, pairs)?);
+            return Ok(match pairs.is_empty() {
+                true => ModelFolder::untrained(&path, spec, words, corpus)?,
+                false => ModelFolder::create(&path, spec, words, corpus, pairs)?,
+            });
         }
         let mut run = ModelFolder::open(&path)?;
         if !run.is_finished()? {

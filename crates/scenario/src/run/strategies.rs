@@ -28,6 +28,15 @@ pub(super) fn check_strategies(
         let what = format!("{arm}: bow is for images, and the pool is of texts");
         return Err(Error::setting("strategies", what));
     }
+    let distances = |arm: &&Arm| arm.strategy.needs().features.is_some();
+    let cold = words && plan.size(0) == 0;
+    if let Some(arm) = experiment.strategies.iter().find(distances).filter(|_| cold) {
+        let what = format!(
+            "{arm} measures distances, captions without text features have none before a model is trained, and \
+             initial = 0 trains none before the first batch"
+        );
+        return Err(Error::setting("strategies", what));
+    }
     let looks = |arm: &'_ Arm| Some((*arm, arm.strategy.needs().matching?));
     let arms: Vec<_> = experiment.strategies.iter().filter_map(looks).collect();
     if arms.is_empty() {

@@ -28,8 +28,10 @@ impl Curve {
     pub fn fit<'a>(seeds: impl IntoIterator<Item = &'a [(f64, f64)]>) -> Option<Self> {
         let (mut products, mut squares) = (0.0, 0.0);
         for points in seeds {
-            let logs: Vec<f64> = points.iter().map(|point| point.0.ln()).collect();
-            let values: Vec<f64> = points.iter().map(|point| point.1).collect();
+            // A model that has learned from nothing is on no line.
+            let points = || points.iter().filter(|point| point.0 > 0.0);
+            let logs: Vec<f64> = points().map(|point| point.0.ln()).collect();
+            let values: Vec<f64> = points().map(|point| point.1).collect();
             let (Some(x), Some(y)) = (mean(&logs), mean(&values)) else { continue };
             for (log, value) in logs.iter().zip(&values) {
                 products += (log - x) * (value - y);
@@ -80,7 +82,7 @@ pub fn worth(
         Some((slope, mean(&differences)? / slope))
     };
     let ((slope, growth), count) = (line(None)?, seeds.len());
-    (slope < 0.0 && to > from && from > 0.0).then_some(())?;
+    (slope < 0.0 && to > from && from >= 0.0).then_some(())?;
     let left: Option<Vec<(f64, f64)>> = (0..count).map(|at| line(Some(at))).collect();
     let (half_slope, half) = match left.zip(family.critical(count)) {
         Some((left, critical)) => {
