@@ -262,7 +262,7 @@ fn every_default_strategy_is_that_of_the_engine() {
     let paths = Paths {
         pool_side: Side::Image,
         pool: world.path("pool.npy"),
-        paired: world.path("images.npy"),
+        paired: Some(world.path("images.npy")),
         anchors: None,
         pool_ids: None,
         pair_ids: None,
