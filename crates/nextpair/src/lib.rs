@@ -55,7 +55,7 @@
 //! let selection = Selection::new(files, 1);
 //! let picks = selection.select(&())?;
 //! for pick in &picks.picks {
-//!     assert_eq!(selection.from.pool_id(pick.index), "0");
+//!     assert_eq!(selection.from.pool_id(pick.index), "1");
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

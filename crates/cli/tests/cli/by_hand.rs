@@ -205,7 +205,8 @@ fn captions_typed_in_a_browser_are_found_by_the_next_model() {
     let train = "--model vse++ --dim 64 --word-dim 32 --min-count 1 --epochs 120 --rate 2e-3 --decay-every 100 \
                  --batch 13 --validate-last 0";
     album.succeeds(&format!("train photos-2 {train} --out model"));
-    let select = format!("select --model model photos-2 --pool-side image --budget {BATCH}");
+    let words = "select --model model photos-2 --pool-side image --strategy hard-negative";
+    let select = format!("{words} --budget {BATCH}");
     album.succeeds(&format!("{select} --out picks.csv"));
 
     let words = "picks.csv --dataset photos-2 --grace 0";

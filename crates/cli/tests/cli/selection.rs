@@ -257,7 +257,7 @@ fn every_default_strategy_is_that_of_the_engine() {
     let world = World::small();
     let usual = BuiltIn::default();
     let files = "--paired-images images.npy --pool pool.npy --pool-side image --budget 9";
-    let run = world.run(&format!("select {files} --out out/picks.jsonl"));
+    let run = world.run(&format!("select {files} --out picks.jsonl"));
     assert!(run.stderr.contains(&format!("picked      9 of 40 by {usual}\n")), "{}", run.stderr);
     let paths = Paths {
         pool_side: Side::Image,
@@ -269,7 +269,7 @@ fn every_default_strategy_is_that_of_the_engine() {
     };
     let selection = Selection::new(Files::open(paths).unwrap(), 9);
     assert_eq!(selection.strategy, usual);
-    let picks = world.picks("out/picks.jsonl");
+    let picks = world.picks("picks.jsonl");
     let indices = selection.select(&()).unwrap().indices();
     assert!(picks.iter().map(|pick| &pick["index"]).eq(&indices), "{picks:?} {indices:?}");
 

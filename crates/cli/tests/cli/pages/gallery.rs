@@ -9,7 +9,7 @@ use crate::annotate::app::picture;
 use crate::annotate::driver::key;
 use crate::world::{World, json_lines};
 
-const SELECT: &str = "--pool-side image --strategy hard-negative --budget 30 --out picks.jsonl";
+const SELECT: &str = "--pool-side image --budget 30 --out picks.jsonl";
 
 #[test]
 fn picks_are_a_gallery() {
@@ -19,8 +19,8 @@ fn picks_are_a_gallery() {
         folder.path(),
         "train ds --model vse++ --dim 8 --word-dim 8 --epochs 2 --batch 16 --share 0.4 --out model",
     );
-    let said =
-        succeeds(folder.path(), &format!("select --model model ds {SELECT} --html picks.html"));
+    let words = format!("select --model model ds {SELECT} --strategy hard-negative");
+    let said = succeeds(folder.path(), &format!("{words} --html picks.html"));
     assert!(said.contains("page        picks.html"), "{said}");
     let browser = open(&page(&folder, "picks.html"));
     browser.desktop();
