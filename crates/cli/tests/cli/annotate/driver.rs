@@ -22,7 +22,7 @@ const FLAGS: [&str; 8] = [
 /// The JSON key of an element's id.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 /// How long a test waits for an expected event.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Keys without a character.
 pub mod key {
