@@ -75,8 +75,7 @@ pub(crate) fn with_dataset(dataset: &Dataset) -> Next {
     if paired(dataset) < 2 {
         let pool = Files::of_dataset(dataset, Side::Image, None, &[]).map(|files| files.items());
         let picks = fresh(Path::new("picks.jsonl"));
-        let words =
-            format!("--budget {} --strategy v-optimal --out", pool.unwrap_or(BUDGET).min(BUDGET));
+        let words = format!("--budget {} --out", pool.unwrap_or(BUDGET).min(BUDGET));
         return Next::new("select").path(folder).words(&words).path(&picks);
     }
     let texts = dataset.features(Side::Text, None);

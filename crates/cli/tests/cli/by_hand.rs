@@ -107,7 +107,7 @@ fn each_command_names_the_next() {
     let embed = next(&imported);
     assert_eq!(embed, "nextpair embed 'my photos' --image-model ENCODER.onnx");
     let embedded = typed(folder, &(embed.replace("ENCODER.onnx", "image.onnx") + " --pooled"));
-    let first = "nextpair select 'my photos' --budget 40 --strategy v-optimal --out picks.jsonl";
+    let first = "nextpair select 'my photos' --budget 40 --out picks.jsonl";
     assert_eq!(next(&embedded), first);
     // Eight are enough to begin with.
     let selected = typed(folder, &first.replace("--budget 40", "--budget 8"));
