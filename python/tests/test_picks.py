@@ -77,7 +77,10 @@ def test_tables_of_pandas_and_arrow(name: str, world: World, tmp_path: Path) -> 
         assert all(list(first) == ["pair", "pair_id", "cosine"] for first, *_ in near)
 
 
-def test_picks_say_what_learns_from_them(world: World, tmp_path: Path) -> None:
+def test_picks_say_what_learns_from_them(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
     picks = world.select(12, "v-optimal", ids=IDS, pair_ids=PAIRS)
     assert pickle.loads(pickle.dumps(picks)) == picks
     for pick in picks:

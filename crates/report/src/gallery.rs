@@ -426,7 +426,7 @@ mod tests {
     fn neighbours_are_shown_with_what_they_learn() {
         let near =
             vec![near("a", Some(HOSTILE), 0.831), near("<b>", None, 0.41), near("c", None, 0.004)];
-        let picks = vec![ShownPick { why: Vec::new(), near, ..pick(2, None) }];
+        let picks = vec![ShownPick { hits: None, why: Vec::new(), near, ..pick(2, None) }];
         let measure = Measure::Uncertainty;
         let effect = Some(Effect { measure, before: 5.0, after: 1.5, random: 2.25 });
         let batches = [batch("random", Vec::new()), PickedBatch { effect, ..batch("v", picks) }];

@@ -153,7 +153,7 @@ fn same(path: &Path, by_files: &str, by_model: &str, flags: &str) {
         assert_eq!(run.code, Some(0), "{words} {flags}: {}", run.stderr);
         Value::Array(json_lines(&fs::read_to_string(path.join("picks.jsonl")).unwrap()))
     };
-    let (files, mut model) = (picks(by_files), picks(by_model));
+    let (mut files, mut model) = (picks(by_files), picks(by_model));
     let items = Dataset::open(&path.join("ds")).unwrap();
     // Files do not know what a model knows of its pairs.
     for why in model.as_array_mut().unwrap().iter_mut().flat_map(|pick| pick["why"].as_array_mut())
@@ -167,7 +167,28 @@ fn same(path: &Path, by_files: &str, by_model: &str, flags: &str) {
             assert!(item.captions.contains(&caption), "{caption} is not of {id}");
         }
     }
+    nearest_have_captions(&model);
+    [&mut files, &mut model].into_iter().for_each(forget_pairs);
     assert!(close(&files, &model), "{by_model} {flags}: {model:#}\ninstead of {files:#}");
+}
+
+/// A model knows the captions of the paired items that are nearest.
+fn nearest_have_captions(picks: &Value) {
+    let near = picks.as_array().unwrap().iter().filter_map(|pick| pick["near"].as_array());
+    for near in near.flatten().filter(|near| near["pair"].is_u64()) {
+        assert!(near["id"].is_string() && near["caption"].is_string(), "{near}");
+    }
+}
+
+/// Leaves of the nearest paired items how near they are: files without names number their pairs.
+fn forget_pairs(picks: &mut Value) {
+    for near in
+        picks.as_array_mut().unwrap().iter_mut().flat_map(|pick| pick["near"].as_array_mut())
+    {
+        for near in near.iter_mut().filter(|near| near["pair"].is_u64()) {
+            *near = near["cosine"].clone();
+        }
+    }
 }
 
 fn close(a: &Value, b: &Value) -> bool {

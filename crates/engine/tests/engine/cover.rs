@@ -268,7 +268,7 @@ fn picks_say_what_is_near() {
     let picks = build(&paired).select(&Herding::default(), 9, &()).unwrap();
     let picked = picks.indices();
     for (at, pick) in picks.picks.iter().enumerate() {
-        assert_eq!(pick.near.len(), 4, "{pick:?}");
+        assert!(pick.near.len() == 4 || (at > 0 && pick.near.len() < 4), "{pick:?}");
         let shares: Vec<f64> = pick.near[1..].iter().map(|near| near.value).collect();
         assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
         let learns = |item: u32| pick.near.iter().any(|near| near.item == Neighbour::Pool(item));

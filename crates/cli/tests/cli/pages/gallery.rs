@@ -76,7 +76,8 @@ fn picks_are_a_gallery() {
 
 /// What learns from a pick, and what is most like it so far.
 fn neighbours_are_shown(folder: &Path) {
-    let words = format!("select --model model ds {SELECT} --strategy v-optimal --html near.html");
+    let flags = SELECT.replace("hard-negative", "v-optimal");
+    let words = format!("select --model model ds {flags} --html near.html");
     let said = succeeds(folder, &words);
     let effect = said.lines().find(|line| line.starts_with("uncertainty ")).unwrap();
     let browser = open(&folder.join("near.html"));

@@ -7,7 +7,7 @@ use super::Lab;
 /// Strategies based on distances, with and without visual words.
 const DISTANT: &str = "--strategies core-set,core-set+bow,hybrid+bow";
 
-/// Returns the fingerprints of the picks of every strategy and round of seed 0.
+/// Returns the fingerprints of the picks of every strategy and round of seed 0, without what is near them.
 fn picked(lab: &Lab, run: &str) -> Vec<(String, u64, String)> {
     let rounds = lab.rounds(run).into_iter().filter(|round| round["batch"].is_object());
     let told = |round: serde_json::Value| {
@@ -15,7 +15,12 @@ fn picked(lab: &Lab, run: &str) -> Vec<(String, u64, String)> {
         let number = round["round"].as_u64().unwrap();
         let strategy = text(&round["strategy"]);
         let path = lab.path(&format!("{run}/seed-0/{strategy}/picks-{number}.jsonl"));
-        (strategy, number, fingerprint(&std::fs::read(path).unwrap()))
+        let lines = std::fs::read_to_string(path).unwrap();
+        let picks = lines.lines().map(|line| match line.split_once(",\"near\":") {
+            Some((pick, _)) => format!("{pick}}}\n"),
+            None => format!("{line}\n"),
+        });
+        (strategy, number, fingerprint(picks.collect::<String>().as_bytes()))
     };
     rounds.map(told).collect()
 }

@@ -168,7 +168,7 @@ fn reasons_get_the_captions_that_they_name() {
     let anchors = [(1, "b"), (2, "b#0"), (3, "7"), (7, "7"), (4, "b#9"), (5, "z#0"), (6, "b#x")];
     let known = Why { id: Some("gone".into()), caption: Some("kept".into()), ..why(9, "b") };
     let reasons = anchors.map(|(anchor, id)| why(anchor, id)).into_iter().chain([known]);
-    let near = vec![nearest(1, "b#1", None), nearest(7, "7", None), learner(3, "7")];
+    let near = vec![nearest(1, "b#0", None), nearest(7, "7", None), learner(3, "7")];
     let picks = [
         Task { near, ..task(1, "a", reasons.collect()) },
         task(2, "b", vec![why(1, "a"), why(2, "b#1")]),
@@ -184,7 +184,7 @@ fn reasons_get_the_captions_that_they_name() {
     assert_eq!(pairs(&tasks[0]), ["b one", "b one", "7 seven", "gone kept"]);
     assert!(pairs(&tasks[1]).is_empty(), "they have no caption");
     assert_eq!(tasks[0].why.len(), 8, "reasons stay, known or not");
-    let near = [nearest(1, "b#1", Some(("b", "two"))), nearest(7, "7", None), learner(3, "7")];
+    let near = [nearest(1, "b#0", Some(("b", "one"))), nearest(7, "7", None), learner(3, "7")];
     assert_eq!(tasks[0].near, near, "a number is not an id");
     let what = about(Side::Text).unwrap_err().to_string();
     assert!(what.contains(":1: the item \"a\" has no text to show; --pool-side is text"), "{what}");
