@@ -13,14 +13,19 @@ use std::fmt::Write;
 pub(super) use intervals::{Intervals, Row};
 pub(super) use lines::{Lines, MOST_BANDS, Point, Series};
 pub(super) use map::{Panel, map};
+pub(super) use raster::SCALE;
 pub(super) use scatter::Scatter;
 
+use super::gallery::jpeg;
 use super::page::escaped;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use image::{Rgb, RgbImage};
 
 /// The width of most charts. Phones show them a little smaller, laptops somewhat larger.
 pub(super) const WIDTH: f64 = 440.0;
 /// The width of the chart that decides, where there is room.
-const WIDE: f64 = 720.0;
+pub(super) const WIDE: f64 = 720.0;
 /// Margin of a standalone file. On the page, the page has one.
 const MARGIN: f64 = 14.0;
 
@@ -34,16 +39,37 @@ pub(super) struct Chart {
     /// A text alternative for screen readers.
     description: String,
     /// A second line under the title.
-    note: String,
+    pub(super) note: String,
     /// What the horizontal axis counts, for charts of lines.
     x_label: String,
     /// The width, [`WIDTH`] for all but the widest.
-    width: f64,
+    pub(super) width: f64,
     /// Names and styles of the series. On the page they are a list beside the drawing, in files a part of it.
     legend: Vec<(String, usize)>,
-    height: f64,
+    pub(super) height: f64,
     body: String,
+    /// Pictures of items.
+    pub(super) tiles: Vec<Tile>,
 }
+
+/// A square picture on a chart.
+#[derive(Clone)]
+pub(super) struct Tile {
+    /// The upper left corner.
+    pub(super) place: (f64, f64),
+    pub(super) side: f64,
+    /// The picture at the size that it has in PNG.
+    pub(super) image: RgbImage,
+    /// Whether it is shown faintly.
+    pub(super) faint: bool,
+}
+
+/// The quality of their JPEG.
+const QUALITY: u8 = 70;
+/// How much of a faint picture shows.
+const FAINT: f64 = 0.3;
+/// What shows through it in PNG.
+const PAPER: f64 = 250.0;
 
 impl Chart {
     /// Creates an empty chart. Its height is set at the end.
@@ -58,6 +84,7 @@ impl Chart {
             legend: Vec::new(),
             height: 0.0,
             body: String::new(),
+            tiles: Vec::new(),
         }
     }
 
@@ -91,13 +118,27 @@ impl Chart {
                 "",
                 0.0,
                 self.height,
-                &self.body
+                &self.drawing()
             )
         )
     }
 
     /// Returns the SVG for a file.
     pub(super) fn standalone(&self) -> String {
+        let (head, top) = self.head();
+        let height = self.height + top;
+        let whole = number(height + 2.0 * MARGIN);
+        let size = format!("width=\"{}\" height=\"{whole}\"", self.width + 2.0 * MARGIN);
+        let background = format!("<rect class=\"paper\" x=\"-{MARGIN}\" y=\"-{MARGIN}\" {size}/>");
+        let style = format!("<style>{}</style>{background}", style::resolved());
+        let attributes = format!(" xmlns=\"http://www.w3.org/2000/svg\" {size}");
+        let drawing = self.drawing();
+        let body = format!("{head}<g transform=\"translate(0 {})\">{drawing}</g>", number(top));
+        self.svg(&attributes, &style, MARGIN, height, &body)
+    }
+
+    /// Returns what a file has above the drawing: title, note and legend; and where the drawing begins.
+    fn head(&self) -> (String, f64) {
         let mut head = Chart::new("", "", "");
         head.width = self.width;
         // Where the last line of text stands.
@@ -112,20 +153,39 @@ impl Chart {
         if !self.legend.is_empty() {
             top = head.keys(&self.legend, top + 6.0) + 4.0;
         }
-        let height = self.height + top;
-        let whole = number(height + 2.0 * MARGIN);
-        let size = format!("width=\"{}\" height=\"{whole}\"", self.width + 2.0 * MARGIN);
-        let background = format!("<rect class=\"paper\" x=\"-{MARGIN}\" y=\"-{MARGIN}\" {size}/>");
-        let style = format!("<style>{}</style>{background}", style::resolved());
-        let attributes = format!(" xmlns=\"http://www.w3.org/2000/svg\" {size}");
-        let body =
-            format!("{}<g transform=\"translate(0 {})\">{}</g>", head.body, number(top), self.body);
-        self.svg(&attributes, &style, MARGIN, height, &body)
+        (head.body, top)
+    }
+
+    /// Returns the drawing with its pictures.
+    fn drawing(&self) -> String {
+        let mut drawing = self.body.clone();
+        for Tile { place: (x, y), side, image, faint } in &self.tiles {
+            let opacity = if *faint { format!(" opacity=\"{FAINT}\"") } else { String::new() };
+            let picture = STANDARD.encode(jpeg(image, QUALITY).unwrap_or_default());
+            let (x, y) = (number(*x), number(*y));
+            // Writing to a string cannot fail.
+            let _ = write!(
+                drawing,
+                "<image x=\"{x}\" y=\"{y}\" width=\"{side}\" height=\"{side}\"{opacity} \
+                 href=\"data:image/jpeg;base64,{picture}\"/>"
+            );
+        }
+        drawing
     }
 
     /// Renders the standalone SVG to PNG at twice its size.
     pub(super) fn png(&self) -> Result<Vec<u8>, String> {
-        raster::png(&self.standalone())
+        let top = MARGIN + self.head().1;
+        let pictures = self.tiles.iter().map(|tile| {
+            let mut image = tile.image.clone();
+            let mixed =
+                |value: &mut u8| *value = (PAPER + FAINT * (f64::from(*value) - PAPER)) as u8;
+            if tile.faint {
+                image.pixels_mut().for_each(|Rgb(values)| values.iter_mut().for_each(mixed));
+            }
+            ((MARGIN + tile.place.0, top + tile.place.1), image)
+        });
+        raster::png(&self.standalone(), pictures)
     }
 
     fn svg(&self, attributes: &str, style: &str, margin: f64, height: f64, body: &str) -> String {
@@ -143,7 +203,7 @@ impl Chart {
     }
 
     /// Adds text at a point, styled by `class`.
-    fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
+    pub(super) fn text(&mut self, x: f64, y: f64, class: &str, text: &str) {
         let (x, y, text) = (number(x), number(y), escaped(text));
         // Writing to a string cannot fail.
         let _ = write!(self.body, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{text}</text>");
@@ -155,6 +215,14 @@ impl Chart {
             self.body,
             "<line class=\"{class}\" x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\"/>"
         );
+    }
+
+    /// Adds an empty square.
+    pub(super) fn frame(&mut self, (x, y): (f64, f64), side: f64) {
+        let (x, y) = (number(x), number(y));
+        self.push(&format!(
+            "<rect class=\"frame\" x=\"{x}\" y=\"{y}\" width=\"{side}\" height=\"{side}\"/>"
+        ));
     }
 
     fn path(&mut self, class: &str, d: &str) {

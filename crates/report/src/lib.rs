@@ -16,6 +16,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod bars;
+mod bought;
 pub mod card;
 mod chart;
 mod error;

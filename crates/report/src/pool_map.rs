@@ -11,6 +11,7 @@ use nextpair_scenario::{Arm, Study};
 use serde_json::{Value, json};
 
 use crate::Error;
+use crate::bought::bought;
 use crate::chart::{self, Chart, Panel};
 use crate::tiles::Tiles;
 use crate::tsne::tsne;
@@ -26,6 +27,8 @@ const SAMPLE: u64 = 0x3a9;
 #[derive(Clone)]
 pub(super) struct PoolMap {
     pub(super) chart: Chart,
+    /// The pictures of what the strategies picked, if they have any.
+    pub(super) bought: Option<Chart>,
     pub(super) note: String,
     pub(super) data: Value,
 }
@@ -37,8 +40,8 @@ pub(super) struct Request<'a> {
     pub(super) seed: u64,
     /// Strategies, each with the number of its style.
     pub(super) arms: &'a [(Arm, usize)],
-    /// The base name of the chart's files.
-    pub(super) name: &'a str,
+    /// The beginning of the names of the charts' files.
+    pub(super) prefix: &'a str,
     pub(super) device: Device,
     /// Whether the points have small pictures.
     pub(super) pictures: bool,
@@ -56,10 +59,11 @@ impl Request<'_> {
 
 /// Maps the first batch of a seed.
 pub(super) fn pool_map(request: &Request<'_>, progress: &dyn Progress) -> Result<PoolMap, Error> {
-    let &Request { study, dataset, seed, arms, name, device, pictures } = request;
+    let &Request { study, dataset, seed, arms, prefix, device, pictures } = request;
     let run = ModelFolder::open(&study.folder.model(seed, None, 0))?;
     let corpus = run.corpus(Dataset::open(dataset)?)?;
-    let pool = pool(study, &run, &corpus, seed)?;
+    let paired: Vec<usize> = run.pairs(&corpus)?.iter().map(|pair| pair.item).collect();
+    let pool = pool(study, &corpus, seed, &paired)?;
     let places: HashMap<String, usize> = (pool.iter().enumerate())
         .map(|(at, &(item, _))| (corpus.dataset().items().get(item).id, at))
         .collect();
@@ -72,6 +76,13 @@ pub(super) fn pool_map(request: &Request<'_>, progress: &dyn Progress) -> Result
             picked.push((arm, style, picks.collect()));
         }
     }
+    let pictures = pictures && study.experiment.pool == Side::Image;
+    let bought = pictures.then(|| {
+        let items = |picks: &Vec<usize>| picks.iter().map(|&at| pool[at].0).collect();
+        let batches: Vec<(String, Vec<usize>)> =
+            picked.iter().map(|(arm, _, picks)| (arm.to_string(), items(picks))).collect();
+        bought(&format!("{prefix}bought"), corpus.dataset(), &paired, &batches)
+    });
     let shown = sample(pool.len(), seed, picked.iter().flat_map(|(_, _, picks)| picks));
     let which: Vec<usize> = shown.iter().map(|&at| pool[at].1).collect();
     let model = run.model(device)?;
@@ -99,10 +110,11 @@ pub(super) fn pool_map(request: &Request<'_>, progress: &dyn Progress) -> Result
          30) of what the model of round 0 makes of them. Neighbours are alike to the model; \
          distances between far places mean little."
     );
-    let (chart, places) = chart::map(name, "First batch against the pool", &points, &panels);
+    let (chart, places) =
+        chart::map(&format!("{prefix}picks"), "First batch against the pool", &points, &panels);
     let items: Vec<usize> = shown.iter().map(|&at| pool[at].0).collect();
     let data = data(&corpus, &items, &which, study.experiment.pool, &places, &panels, pictures);
-    Ok(PoolMap { chart, note, data })
+    Ok(PoolMap { chart, bought: bought.flatten(), note, data })
 }
 
 /// Returns the points for the script of the page: names, places, panels, and pictures or texts.
@@ -144,16 +156,15 @@ fn data(
 /// itself or the caption that represents it.
 fn pool(
     study: &Study,
-    run: &ModelFolder,
     corpus: &Corpus,
     seed: u64,
+    paired: &[usize],
 ) -> Result<Vec<(usize, usize)>, Error> {
-    let paired: Vec<usize> = run.pairs(corpus)?.iter().map(|pair| pair.item).collect();
     let own = |item: usize| match study.experiment.pool {
         Side::Image => Some((item, item)),
         Side::Text => study.text_of(corpus, item, seed).map(|text| (item, text)),
     };
-    Ok(study.pool(corpus, seed, &paired)?.into_iter().filter_map(own).collect())
+    Ok(study.pool(corpus, seed, paired)?.into_iter().filter_map(own).collect())
 }
 
 /// Returns indices into the pool, ascending: all picks if they are few enough, and a sample of the

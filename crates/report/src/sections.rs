@@ -22,6 +22,7 @@ use super::page::escaped;
 use super::words;
 use crate::Error;
 use crate::memory::Memory;
+use selection::FirstBatch;
 use words::{batches, counted};
 
 /// A page under construction.
@@ -156,7 +157,9 @@ impl Sections {
             self.within = format!("{id} ");
             self.contents.push(Entry { id, heading, is_run: true });
         }
+        let first = FirstBatch::of(evidence, studies, options, &prefix, making);
         self.decision(evidence);
+        self.bought(first.as_ref());
         self.cautions(studies);
         self.data(evidence);
         if evidence.arms.iter().all(|arm| arm.r1().is_empty()) {
@@ -181,7 +184,7 @@ impl Sections {
             });
         }
         self.hard_negatives(evidence, &prefix);
-        self.selection(evidence, studies, options, &prefix, making);
+        self.selection(evidence, studies, options, first, making.0);
         self.stop_or_go(evidence);
         self.time(evidence);
         self.making(evidence, studies);

@@ -63,6 +63,20 @@ pub fn worth(worth: &Worth) -> String {
     }
 }
 
+/// Formats the random captions that a hundred chosen ones replace, with the interval: 124 [81, 170].
+pub fn worth_of_a_hundred(worth: &Worth) -> String {
+    let shown = |value: f64| match value {
+        value if value > 100.0 => "over 10,000".to_owned(),
+        value => format!("{:.0}", 100.0 * value + 0.0),
+    };
+    match worth.low.zip(worth.high) {
+        Some((low, high)) => {
+            format!("{} [{}, {}]", shown(worth.captions), shown(low), shown(high))
+        }
+        None => format!("{} (no interval)", shown(worth.captions)),
+    }
+}
+
 /// Formats a number of seeds that is too low for an interval.
 pub fn few_seeds(count: usize) -> String {
     if count == 1 { "one seed".to_owned() } else { format!("{count} seeds") }

@@ -31,6 +31,10 @@ impl Sections {
         if let Some(found) = &evidence.recommendation {
             let _ = writeln!(html, "<dl class=\"cells\">{}</dl>", cells(evidence, found));
         }
+        if let Some(worths) = evidence.worths_in_words() {
+            let said = typographic(&escaped(&worths));
+            let _ = writeln!(html, "<p class=\"because\">{said}</p>");
+        }
         html += "</div>\n";
         if evidence.synthetic {
             html += "<p class=\"loud\"><strong>Synthetic data.</strong> Images and captions were \

@@ -1,7 +1,7 @@
-//! Maps of picks, and galleries of them with their reasons.
+//! Pictures and maps of picks, and galleries of them with their reasons.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nextpair_data::dataset::Dataset;
 use nextpair_data::queue::Task;
@@ -12,7 +12,7 @@ use nextpair_scenario::{Arm, Evidence, Round, Study};
 
 use super::super::Options;
 use super::super::page::escaped;
-use super::super::pool_map::{Request, pool_map};
+use super::super::pool_map::{PoolMap, Request, pool_map};
 use super::Sections;
 use super::curves::styles;
 use crate::Error;
@@ -27,37 +27,61 @@ const LISTED: usize = 8_000;
 /// The fewest picks listed of a batch.
 const FEWEST: usize = 8;
 
-impl Sections {
-    /// Adds both sections. Without the dataset, the page says so instead.
-    pub(super) fn selection(
-        &mut self,
+/// The first batch of a seed.
+pub(super) struct FirstBatch {
+    map: Result<PoolMap, Error>,
+    dataset: PathBuf,
+}
+
+impl FirstBatch {
+    /// Looks at the first batch of every strategy. `None` while nothing was bought.
+    pub(super) fn of(
         evidence: &Evidence,
         studies: &[Study],
         options: &Options,
         prefix: &str,
         (memory, progress): (&Memory, &dyn Progress),
-    ) {
+    ) -> Option<Self> {
         let bought = |study: &&Study| study.rounds.iter().any(|round| round.round > 0);
-        let Some(study) = studies.iter().find(bought) else { return };
+        let study = studies.iter().find(bought)?;
         // Prefer a seed whose first model still exists: the map needs it.
         let seeds = || study.rounds.iter().filter(|round| round.round > 0).map(|round| round.seed);
         let kept = |seed: &u64| study.folder.model(*seed, None, 0).exists();
-        let Some(seed) = seeds().find(kept).or_else(|| seeds().next()) else { return };
-        let own = study.experiment.items_in(&study.folder);
-        let dataset = options.dataset.as_deref().unwrap_or(&own);
+        let seed = seeds().find(kept).or_else(|| seeds().next())?;
+        let dataset =
+            options.dataset.clone().unwrap_or_else(|| study.experiment.items_in(&study.folder));
+        let arms = evidence.arms.iter().map(|arm| arm.strategy).zip(styles(evidence));
+        let arms: Vec<(Arm, usize)> = arms.take(PANELS).collect();
+        let (device, pictures) = (options.device, options.pictures > 0);
+        let request =
+            Request { study, dataset: &dataset, seed, arms: &arms, prefix, device, pictures };
+        let map = memory.map(request.key(), || pool_map(&request, progress));
+        Some(FirstBatch { map, dataset })
+    }
+}
+
+impl Sections {
+    /// Adds the pictures of what was bought first, if there are any.
+    pub(super) fn bought(&mut self, first: Option<&FirstBatch>) {
+        let chart = first.and_then(|first| first.map.as_ref().ok()?.bought.clone());
+        if let Some(chart) = chart {
+            let figure = self.figure(chart, "", "");
+            self.section("bought", "What was bought, in pictures", &figure);
+        }
+    }
+
+    /// Adds the map and the gallery. Without the dataset, the page says so instead.
+    pub(super) fn selection(
+        &mut self,
+        evidence: &Evidence,
+        studies: &[Study],
+        options: &Options,
+        first: Option<FirstBatch>,
+        memory: &Memory,
+    ) {
+        let Some(FirstBatch { map, dataset }) = first else { return };
         let heading = "Where the picks lie";
-        let arms: Vec<(Arm, usize)> = evidence
-            .arms
-            .iter()
-            .map(|arm| arm.strategy)
-            .zip(styles(evidence))
-            .take(PANELS)
-            .collect();
-        let name = format!("{prefix}picks");
-        let device = options.device;
-        let pictures = options.pictures > 0;
-        let request = Request { study, dataset, seed, arms: &arms, name: &name, device, pictures };
-        match memory.map(request.key(), || pool_map(&request, progress)) {
+        match map {
             Ok(map) => {
                 let figure = self.figure(map.chart, "alone map", &map.note);
                 let data = embedded(&map.data) + "</figure>";
@@ -65,7 +89,7 @@ impl Sections {
             }
             Err(error) => self.leave_out("map", heading, &error),
         }
-        self.picks(evidence, studies, (dataset, options), memory);
+        self.picks(evidence, studies, (&dataset, options), memory);
     }
 
     /// Adds the picks of every strategy, batch and seed.

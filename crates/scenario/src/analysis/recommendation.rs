@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{ArmEvidence, Difference, Evidence, Saved};
 use crate::numbers::{self, grouped, money_in, signed};
-use crate::statistics::{FEWEST, Verdict};
+use crate::statistics::{FEWEST, Verdict, Worth};
 use crate::{Arm, Forecast};
 
 /// What to buy the next batch with, and whether to buy it.
@@ -59,6 +59,9 @@ pub enum NextBatch {
     /// No batch was bought yet, or nothing is left to buy.
     Unknown,
 }
+
+/// The most strategies of which the worth of each is told.
+const MOST_WORTHS: usize = 4;
 
 impl NextBatch {
     fn of(forecast: Option<&Forecast>) -> Self {
@@ -202,6 +205,34 @@ impl Evidence {
 }
 
 impl Evidence {
+    /// Says how many random captions a hundred chosen ones replaced, by strategy, the most first. Of many strategies, the
+    /// first and the last. `None` while no worth is known.
+    pub fn worths_in_words(&self) -> Option<String> {
+        let worth_of = |(arm, less): (&ArmEvidence, &Difference)| Some((arm.strategy, less.worth?));
+        let mut known: Vec<(Arm, Worth)> = self.compared().filter_map(worth_of).collect();
+        known.sort_by(|one, other| other.1.captions.total_cmp(&one.1.captions));
+        if known.len() > MOST_WORTHS {
+            known.drain(1..known.len() - 1);
+        }
+        let (_, bought) = self.pool.own_and_other("images", "captions");
+        let said = known.iter().enumerate().map(|(at, (strategy, worth))| {
+            let told = match worth.less_random().verdict() {
+                Verdict::Unclear => ", which chance alone could make",
+                _ => "",
+            };
+            let random = numbers::worth_of_a_hundred(worth);
+            match at {
+                0 => format!(
+                    "100 {bought} chosen by {strategy} were worth {random} random ones{told}"
+                ),
+                _ => format!("by {strategy}, {random}{told}"),
+            }
+        });
+        let said: Vec<String> = said.collect();
+        let of = if self.synthetic { "On synthetic data, " } else { "" };
+        (!said.is_empty()).then(|| format!("{of}{}.", said.join("; ")))
+    }
+
     /// Says which strategy is better than the baseline by the mean log rank, which tells strategies apart with fewer
     /// seeds than R@1, if one is for certain.
     fn better_by_log_rank(&self) -> Option<String> {
@@ -212,17 +243,12 @@ impl Evidence {
             if less.sum.verdict() == Verdict::Below {
                 return None;
             }
-            Some((arm, less, found.mean))
+            Some((arm, found.mean))
         });
-        let (arm, less, _) = better.min_by(|one, other| one.2.total_cmp(&other.2))?;
-        let worth = less.worth.map(|worth| {
-            let (_, captions) = self.pool.own_and_other("images", "captions");
-            format!(": one of its {captions} is worth {} random ones", numbers::worth(&worth))
-        });
+        let (arm, _) = better.min_by(|one, other| one.1.total_cmp(&other.1))?;
         Some(format!(
-            "By the mean log rank of image retrieval, which usually needs fewer seeds, {} is better{}.",
-            arm.strategy,
-            worth.unwrap_or_default()
+            "By the mean log rank of image retrieval, which usually needs fewer seeds, {} is better.",
+            arm.strategy
         ))
     }
 }
@@ -295,14 +321,16 @@ mod tests {
             let noise = 0.001 * ((round.seed * 7 + round.round as u64) % 5) as f64;
             round.test[0].image.mean_log_rank = 3.0 - 0.1 * more * round.round as f64 + noise;
         }
-        let said = evidence(study).because();
+        let evidence = evidence(study);
+        let said = evidence.because();
         assert!(
             said.contains("No strategy is better than random (mean of 2) for certain."),
             "{said}"
         );
-        let finer =
-            "usually needs fewer seeds, core-set is better: one of its captions is worth 1.8";
-        assert!(said.contains(finer), "{said}");
+        assert!(said.contains("usually needs fewer seeds, core-set is better."), "{said}");
+        let worths = evidence.worths_in_words().unwrap();
+        let says = "On synthetic data, 100 captions chosen by core-set were worth 18";
+        assert!(worths.starts_with(says) && worths.ends_with("] random ones."), "{worths}");
     }
 
     #[test]
