@@ -1,4 +1,5 @@
-//! `nextpair quickstart`: a small experiment on generated scenes, from training to report.
+//! `nextpair quickstart`: an experiment on generated scenes whose truth is known and can be seen: most are near-copies
+//! of others.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,22 +7,24 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use nextpair::data::import::import_scenes;
 use nextpair::data::scenes;
-use nextpair::kernels::{Aggregation, prepare_process};
-use nextpair::models::{Config, Training};
+use nextpair::kernels::prepare_process;
 use nextpair::report::Options;
-use nextpair::scenario::{Experiment, ExperimentFolder, ExperimentKeys, Scenario, Study};
+use nextpair::scenario::{
+    Experiment, ExperimentFolder, ExperimentKeys, Observer, Round, Scenario, Study,
+    parse_experiment,
+};
 
 use crate::device::DeviceArgs;
 use crate::import::stops_with_scenes;
 use crate::next::Next;
 use crate::progress::Bar;
-use crate::run::{Watch, options, stops_with};
+use crate::run::{options, stops_with};
 use crate::streams::print;
 use crate::typed;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Less of everything: under a minute instead of a few, and less to be told from chance
+    /// A third of the seeds: half a minute instead of one and a half, and wider intervals
     #[arg(long)]
     fast: bool,
     /// The folder for the scenes, the experiment and its report. What is there already is not done
@@ -32,41 +35,37 @@ pub(crate) struct Args {
     device: DeviceArgs,
 }
 
-/// Sizes of the experiment.
-struct Size {
-    images: usize,
-    seeds: u64,
-    epochs: usize,
-    decay_every: usize,
-}
+const IMAGES: usize = 1500;
+const SEEDS: u64 = 36;
+const EXPERIMENT: &str = include_str!("quickstart.toml");
 
-const WHOLE: Size = Size { images: 2500, seeds: 5, epochs: 30, decay_every: 22 };
-const FAST: Size = Size { images: 1000, seeds: 2, epochs: 24, decay_every: 18 };
+impl Observer for Bar {
+    fn finished(&self, _: &Round, _: &[Round]) {}
+}
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     prepare_process();
-    let (size, name) = if args.fast { (FAST, "fast") } else { (WHOLE, "run") };
-    let dataset = args.out.join(format!("scenes-{}", size.images));
-    stops_with_scenes(&dataset, size.images);
-    make_scenes(&dataset, size.images)?;
-    let folder = args.out.join(name);
+    let dataset = args.out.join("scenes");
+    stops_with_scenes(&dataset, IMAGES);
+    make_scenes(&dataset)?;
+    let folder = args.out.join("run");
     stops_with(&folder, typed::command_line());
-    let watch = Watch::new();
-    let experiment = size.experiment(&dataset)?;
+    let experiment = experiment(&dataset, if args.fast { SEEDS / 3 } else { SEEDS })?;
+    let (options, bar) = (options(args.device.device()), Bar::new());
     let scenario = if ExperimentFolder::new(&folder).manifest().exists() {
-        Scenario::resume(&folder, Some(experiment), &options(args.device.device()))?
+        Scenario::resume(&folder, Some(experiment), &options)?
     } else {
-        Scenario::create(&folder, experiment, &options(args.device.device()), &watch)?
+        Scenario::create(&folder, experiment, &options, &bar)?
     };
-    watch.begin(&scenario);
-    let ended = scenario.run(scenario.jobs(), &watch);
-    watch.end();
+    begin(&scenario);
+    let ended = scenario.run(scenario.jobs(), &bar);
+    bar.finish();
     ended?;
     drop(scenario);
     show(&folder)
 }
 
-fn make_scenes(dataset: &Path, images: usize) -> Result<()> {
+fn make_scenes(dataset: &Path) -> Result<()> {
     if dataset.join("dataset.toml").exists() {
         return Ok(());
     }
@@ -74,63 +73,57 @@ fn make_scenes(dataset: &Path, images: usize) -> Result<()> {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
     let bar = Bar::new();
-    let settings = scenes::Settings { images, ..scenes::Settings::default() };
+    // All near-copies are those of the experiment's world.
+    let settings =
+        scenes::Settings { images: IMAGES, near_duplicates: 0.0, ..scenes::Settings::default() };
     let made = import_scenes(&settings, dataset, &bar);
     bar.finish();
     made?;
     Ok(())
 }
 
-impl Size {
-    /// Returns an experiment with a model small enough for two cores: text-to-image SCAN in 32
-    /// dimensions.
-    fn experiment(&self, dataset: &Path) -> Result<Experiment> {
-        let mut model = Config::named("scan-t2i").context("scan-t2i is a published model")?;
-        if let Config::Scan(scan) = &mut model {
-            scan.aggregation = Aggregation::Mean;
-            scan.encoders.dim = 32;
-            scan.encoders.word_dim = 64;
-        }
-        let training = Training {
-            epochs: self.epochs,
-            batch: 16,
-            rate: 3e-3,
-            decay_every: self.decay_every,
-            validate_last: 0,
-            captions: Experiment::default_captions(),
-            ..Training::default()
-        };
-        let strategies = ["random", "core-set", "hard-negative", "coverage"];
-        let keys = ExperimentKeys {
-            dataset: Some(dataset.to_path_buf()),
-            strategies: Some(strategies.map(str::to_owned).to_vec()),
-            seeds: Some((0..self.seeds).collect()),
-            ..ExperimentKeys::default()
-        };
-        Ok(Experiment::resolve(keys, model, training)?)
-    }
+fn experiment(dataset: &Path, seeds: u64) -> Result<Experiment> {
+    let (keys, settings) = parse_experiment(EXPERIMENT, Path::new("quickstart.toml"))?;
+    let (model, training) = settings.with_published().context("quickstart.toml has a model")?;
+    let keys = ExperimentKeys {
+        dataset: Some(dataset.to_path_buf()),
+        seeds: Some((0..seeds).collect()),
+        ..keys
+    };
+    Ok(Experiment::resolve(keys, model, training)?)
 }
 
-/// Writes the report and prints its summary.
+/// Says what is true of the pool, and what will be done.
+fn begin(scenario: &Scenario) {
+    let experiment = scenario.experiment();
+    let copies = experiment.world.as_ref().map_or(0.0, |world| world.copies);
+    let strategies: Vec<String> = experiment.strategies.iter().map(ToString::to_string).collect();
+    say!(
+        "{} scenes, made up by a program. {:.0} % of them are near-copies of others, as in bursts of photographs:\n\
+         their captions teach a model little that is new. Which strategy buys them?\n\
+         {} captions are there at first. {} buy {} more, with {} seeds: {} trainings of a small model.",
+        scenario.manifest().items,
+        100.0 * copies / (1.0 + copies),
+        scenario.paired(0),
+        strategies.join(", "),
+        scenario.paired(experiment.rounds) - scenario.paired(0),
+        experiment.seeds.len(),
+        experiment.seeds.len() * (1 + experiment.rounds * strategies.len())
+    );
+}
+
+/// Writes the report and prints its answer, where the pictures are, and how to go on.
 fn show(folder: &Path) -> Result<ExitCode> {
-    let bar = Bar::new();
-    let options = Options::default();
-    let written =
-        nextpair::report::write(&[Study::open(folder)?], &options, &folder.join("report"), &bar);
+    let (bar, out) = (Bar::new(), folder.join("report"));
+    let written = nextpair::report::write(&[Study::open(folder)?], &Options::default(), &out, &bar);
     bar.finish();
     let written = written?;
-    let mut text = String::new();
     for run in &written.analysis.runs {
-        text += &format!("\n{}\n{}", run.summary(), run.table());
+        let worths = run.worths_in_words().unwrap_or_default();
+        print(&format!("{}\n{} {}\n{worths}\n", run.summary(), run.headline(), run.because()))?;
     }
-    text += "\nScenes are synthetic, made up by a program: this shows what the software does, not \
-             which strategy is best for photographs.\n";
-    print(&text)?;
-    say!(
-        "report: {}\n\nNow with your own data: import it, then `nextpair run` with a file such as {}",
-        written.page.display(),
-        folder.join("experiment.toml").display()
-    );
+    say!("pictures    {}", typed::path(&out.join("bought.png")));
+    say!("report      {}", typed::path(&written.page));
     Next::new("import --help").say();
     Ok(ExitCode::SUCCESS)
 }

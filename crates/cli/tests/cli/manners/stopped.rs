@@ -116,7 +116,7 @@ fn what_makes_one_file_makes_none() {
 #[test]
 fn a_quickstart_goes_on_where_it_was_stopped() {
     let lab = lab(20);
-    let said = interrupted(&lab, "quickstart --fast --out q", "seed 0  (all)", 1);
-    assert!(said.contains("rounds are kept in q/fast. Go on with: "), "{said}");
+    let said = interrupted(&lab, "quickstart --fast --out q", "trainings of a small model", 1);
+    assert!(said.contains("rounds are kept in q/run. Go on with: "), "{said}");
     assert_eq!(advised(&said), "quickstart --fast --out q");
 }
