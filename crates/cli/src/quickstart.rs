@@ -124,6 +124,6 @@ fn show(folder: &Path) -> Result<ExitCode> {
     }
     say!("pictures    {}", typed::path(&out.join("bought.png")));
     say!("report      {}", typed::path(&written.page));
-    Next::new("import --help").say();
+    Next::new("select --pool POOL.npy --budget 100 --out picks.jsonl").say();
     Ok(ExitCode::SUCCESS)
 }
