@@ -41,7 +41,7 @@ fn library(lab: &crate::scenario::Lab, name: &str, code: &str) -> std::path::Pat
 #[test]
 fn a_thread_that_cannot_be_had_later_is_an_error_or_not_needed() {
     let lab = lab(20);
-    lab.succeeds("train ds --model vse++ --dim 8 --epochs 1 --out model");
+    lab.succeeds("train ds --model vse++ --dim 8 --epochs 1 --share 0.5 --out model");
     let few = library(
         &lab,
         "few_threads",
