@@ -64,7 +64,7 @@ def rsum(dataset: Path, share: float, seed: int, flags: str) -> float:
 
 
 def main() -> None:
-    sources, out, seeds = [Path(name) for name in sys.argv[1:3]], sys.argv[3], range(int(sys.argv[4]))
+    sources, out, seeds = [Path(name) for name in sys.argv[1:3]], sys.argv[3], range(1, int(sys.argv[4]) + 1)
     with tempfile.TemporaryDirectory() as folder, open(out, "w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["dataset", "pairs", "seed", "default", "tuned"])

@@ -74,7 +74,7 @@ pub struct Options {
     pub device: Device,
 }
 
-/// The usual number of pictures: with them, the page of a large experiment stays under 8 MB.
+/// The usual number of pictures: with them, the page of a large experiment stays under 9 MB.
 pub const PICTURES: usize = 500;
 
 impl Default for Options {
