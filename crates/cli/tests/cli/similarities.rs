@@ -144,11 +144,11 @@ fn copies_are_told_by_their_rows() {
     pool.values.extend_from_within(..160);
     pool.values.extend_from_slice(&pairs.values[..80]);
     world.write("image-pool.npy", &npy(&pool, Numbers::F64));
-    let run = ask(&world, "image", "");
+    let run = ask(&world, "image", "--strategy hard-negative");
     assert!(run.stderr.contains("2 of 303 pool items have the same numbers"), "{}", run.stderr);
-    let run = ask(&world, "image", "--dedupe");
+    let run = ask(&world, "image", "--strategy hard-negative --dedupe");
     assert!(run.stderr.contains("duplicates  3 left out"), "{}", run.stderr);
-    let run = ask(&world, "image", "--dedupe 0.9");
+    let run = ask(&world, "image", "--strategy hard-negative --dedupe 0.9");
     assert!(
         run.code == Some(2) && run.stderr.contains("told by a cosine need vectors"),
         "{}",
@@ -188,9 +188,10 @@ fn what_does_not_fit_is_said() {
         ("image-pairs.npy", "image-pool.npy", "--similarity dot", "cannot be used with"),
         ("image-pairs.npy", "none.npy", "", "none.npy"),
     ] {
+        let strategy = if flags.contains("--strategy") { "" } else { "--strategy hard-negative" };
         let words = format!(
             "select --pair-similarities {pairs} --pool-similarities {pool} --pool-side image \
-             --strategy hard-negative --budget 20 --out out/picks.jsonl {flags}"
+             --budget 20 --out out/picks.jsonl {strategy} {flags}"
         );
         world.refused(&words, &[says]);
     }

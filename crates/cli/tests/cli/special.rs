@@ -95,6 +95,11 @@ const FILES: &[(&str, &str, &str)] = &[
     ("select ids", "select SELECT --pool world/pool.npy --ids {}", "txt"),
     ("select queries", "select SELECT --pool world/pool.npy --queries {}", "npy"),
     ("score queries", "score SELECT --pool world/pool.npy --queries {} --shard 0/1", "npy"),
+    (
+        "select costs",
+        "select --paired-images world/paired_images.npy --pool world/pool.npy --spend 5 --costs {} --out picks.jsonl",
+        "csv",
+    ),
     ("select usable", "select SELECT --pool world/pool.npy --usable {}", "jsonl"),
     ("select pair_similarities", "select --pair-similarities {} POOL", "npy"),
     ("select pool_similarities", "select --pool-similarities {} PAIRS", "npy"),
@@ -181,6 +186,10 @@ const FOLDERS: &[(&str, &str)] = &[
     (
         "score model",
         "score --model {} ds --pool-side image --strategy random --budget 1 --out x --shard 0/1",
+    ),
+    (
+        "score costs",
+        "score --paired-images world/paired_images.npy --pool world/pool.npy --strategy random --spend 5 --costs {} --out x --shard 0/1",
     ),
     ("train dataset", "train {} --model vse++ --out new"),
     ("train start", "train ds --model vse++ --start {} --out new"),

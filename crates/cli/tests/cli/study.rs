@@ -36,7 +36,7 @@ fn a_run_is_reported_whole_and_alike_for_any_number_of_threads() {
     let folder = world();
     let path = folder.path();
     let run = succeeds(path, "report one");
-    for part in ["synthetic", "2 seeds", "hard-negative |", "vs random"] {
+    for part in ["synthetic", "2 seeds", "v-optimal |", "vs random"] {
         assert!(run.stdout.contains(part), "no '{part}' in {}", run.stdout);
     }
     let out = path.join("one/report");
