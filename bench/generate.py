@@ -41,6 +41,6 @@ def core_set(rng, pool, pairs, dim, decay):
 
 
 folder, given = sys.argv[1], json.loads(sys.argv[2])
-make = {"select": select, "core-set": core_set, "herding": select}[given.pop("bench")]
+make = {"select": select, "core-set": core_set, "herding": select, "design": select}[given.pop("bench")]
 for name, rows in make(np.random.default_rng(given.pop("seed")), **given).items():
     np.save(os.path.join(folder, name + ".npy"), np.ascontiguousarray(rows, dtype=np.float32))
