@@ -35,6 +35,8 @@ cargo xtask test gpu [ORACLE] what a machine with a GPU must pass; ORACLE is a f
 cargo xtask book              write the pages of the book that are made of the program
 cargo xtask bench select      selection against NumPy and PyTorch
 cargo xtask bench core-set    k-center against scikit-activeml and lightly-mundig
+cargo xtask bench herding     herding and novelty against lazy greedy in NumPy
+cargo xtask bench design      V-optimal design against NumPy and PyTorch
 cargo xtask bench embed       features of images and captions against ONNX Runtime
 cargo xtask bench train       a training step of Text-IMRAM against PyTorch
 cargo xtask bench score       a tile of its similarities against PyTorch

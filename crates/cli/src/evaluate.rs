@@ -1,13 +1,17 @@
-//! `nextpair eval MODEL DATASET`: the recall of a trained model, in both directions.
+//! `nextpair eval MODEL DATASET`: the recall of a trained model, in both directions, and how it differs from that of another.
+
+mod against;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use nextpair::data::dataset::{Dataset, TEST};
-use nextpair::models::{Evaluation, ModelFolder, evaluate};
+use nextpair::models::{Corpus, Evaluation, Model, ModelFolder, evaluate_ranks};
 use serde::Serialize;
+
+use against::Against;
 
 use crate::device::DeviceArgs;
 use crate::next;
@@ -27,6 +31,10 @@ pub(crate) struct Args {
     /// Evaluate this many consecutive parts by themselves and average: 5 is COCO's 1K protocol
     #[arg(long, value_name = "N", default_value_t = 1)]
     folds: usize,
+    /// Another model, such as the one before the last batch: tests both on the same items, and tells the difference with
+    /// its interval
+    #[arg(long, value_name = "MODEL", conflicts_with = "folds")]
+    against: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -50,18 +58,37 @@ struct Report {
     left_out: usize,
     #[serde(flatten)]
     evaluation: Evaluation,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    against: Option<Against>,
+}
+
+/// A trained model and the dataset as it reads it.
+struct Opened {
+    folder: ModelFolder,
+    model: Model,
+    corpus: Corpus,
+}
+
+impl Opened {
+    fn open(folder: &Path, args: &Args) -> Result<Self> {
+        let folder = ModelFolder::open(folder)?;
+        let model = folder.model(args.device.device())?;
+        let corpus = folder.corpus(Dataset::open(&args.dataset)?)?;
+        if let Some(notice) = folder.stand_in(&corpus) {
+            say!("{notice}");
+        }
+        Ok(Opened { folder, model, corpus })
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let run = ModelFolder::open(&args.model)?;
-    let model = run.model(args.device.device())?;
-    let corpus = run.corpus(Dataset::open(&args.dataset)?)?;
-    if let Some(notice) = run.stand_in(&corpus) {
-        say!("{notice}");
-    }
+    let Opened { folder: run, model, corpus } = Opened::open(&args.model, args)?;
+    let other = args.against.as_deref().map(|other| Opened::open(other, args)).transpose()?;
     let mut items = items_of(corpus.dataset(), &args.split)?;
     let before = items.len();
-    items.retain(|&item| corpus.is_whole(item));
+    items.retain(|&item| {
+        corpus.is_whole(item) && other.as_ref().is_none_or(|other| other.corpus.is_whole(item))
+    });
     if items.is_empty() {
         bail!(
             "not one of the {before} items of {} has both image features and captions",
@@ -69,8 +96,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     let bar = Bar::new();
-    let evaluation = evaluate(&model, &corpus, &items, args.folds, &bar);
-    bar.finish();
+    let ranks = |model: &Model, corpus: &Corpus| {
+        let found = evaluate_ranks(model, corpus, &items, args.folds, &bar);
+        bar.finish();
+        found
+    };
+    let found = ranks(&model, &corpus)?;
+    let against = match &other {
+        Some(other) => {
+            let before = ranks(&other.model, &other.corpus)?;
+            let captions = items.iter().map(|&item| corpus.captions_of(item).count());
+            Some(Against::new(&other.folder, captions, &before, &found))
+        }
+        None => None,
+    };
     let epochs = run.spec().training.epochs;
     let report = Report {
         run: args.model.display().to_string(),
@@ -83,7 +122,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         synthetic: corpus.dataset().manifest().synthetic,
         split: args.split.clone(),
         left_out: before - items.len(),
-        evaluation: evaluation?,
+        evaluation: found.0,
+        against,
     };
     if args.json {
         print(&(serde_json::to_string(&report)? + "\n"))?;
@@ -133,6 +173,9 @@ impl Report {
             writeln!(text, "{left_out} items without image features or captions are left out")?;
         }
         writeln!(text, "\n{}", retrieval_table(&self.evaluation))?;
+        if let Some(against) = &self.against {
+            writeln!(text, "\n{}", against.text())?;
+        }
         Ok(text)
     }
 }

@@ -76,7 +76,7 @@ def select(
     `v-optimal`, looks at vectors alone and needs no `texts`; with `similarities` or `similarity` it needs `features`.
 
     - `ids`, `pair_ids`: names of the pool items and of the pairs; `pictures`: paths, for notebooks.
-    - `queries`: embeddings of what people search for; `herding` and `novelty` look at them.
+    - `queries`: embeddings of what people search for; `v-optimal`, `herding` and `novelty` look at them.
     - `similarities`: those of any model in the place of embeddings, of the pool and of the pairs: rows
       are items on the side of the pool, columns are pairs.
     - `similarity`: such a model itself. It is called with slices of `images` (or `pool`) and of `texts`,

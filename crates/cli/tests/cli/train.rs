@@ -106,6 +106,35 @@ fn a_model_is_trained_and_evaluated() {
     let folds =
         succeeds(path, "eval run ds --folds 5", &["averaged over 5 folds", "10 images, 50"]);
     assert!(!folds.stdout.contains("not finished"), "{}", folds.stdout);
+    // Another training, seed 1, of more epochs.
+    let longer =
+        words.replace("--epochs 3", "--epochs 6 --seed 1").replace("--out run", "--out longer");
+    succeeds(path, &longer, &["the model is longer"]);
+    let paired = succeeds(path, "eval longer ds --against run --json", &[]);
+    let before = succeeds(path, "eval run ds --json", &[]);
+    let [paired, before] =
+        [paired, before].map(|run| -> Value { serde_json::from_str(&run.stdout).unwrap() });
+    let against = &paired["against"];
+    for key in ["text", "image", "rsum"] {
+        assert_eq!(against["evaluation"][key], before[key], "{key}");
+    }
+    let number = |value: &Value| value.as_f64().unwrap();
+    let both = |of: &Value, key: &str| number(&of["text"][key]) + number(&of["image"][key]);
+    let less = |key: &str| both(&paired, key) - both(&before, key);
+    let rsum = number(&paired["rsum"]) - number(&before["rsum"]);
+    for (key, expected) in
+        [("r1", less("r1")), ("log_rank", less("mean_log_rank") / 2.0), ("rsum", rsum)]
+    {
+        let found = ["mean", "low", "high"].map(|end| number(&against[key][end]));
+        assert!((found[0] - expected).abs() < 1e-9, "{key}: {found:?} {expected}");
+        assert!(found[1] < found[0] && found[0] < found[2], "{key}: {found:?}");
+    }
+    succeeds(
+        path,
+        "eval run ds --against run",
+        &["against run: not clear", "R@1-sum +0.0 [+0.0, +0.0]"],
+    );
+    refused(path, "eval run ds --against run --folds 5", "cannot be used with '--folds");
     refused(path, "eval run ds --folds 3", "10 images do not divide into 3 folds");
     refused(path, "eval run ds --folds 0", "do not divide into 0 folds");
     refused(path, "eval run ds --split val", "no split val; there are train, dev, test");
