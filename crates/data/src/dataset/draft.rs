@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::{MANIFEST, Manifest};
-use crate::{Error, remove_folder, rename, system};
+use crate::{AtomicFile, Error, remove_folder, rename, system};
 
 /// The folder `.NAME.partial`. Nothing is visible under `NAME` until [`finish`].
 ///
@@ -60,6 +60,10 @@ impl<'a> Draft<'a> {
         if let Some((path, what)) = refused {
             let _ = fs::remove_file(&draft.lock_path);
             return Err(Error::format(path, what));
+        }
+        // What a kill left unfinished would become part of the dataset.
+        if draft.folder.is_dir() {
+            AtomicFile::remove_unfinished(&draft.folder)?;
         }
         // Not `create_dir_all`: a mistyped path should be an error, not a new tree.
         draft.keep = false;
@@ -163,5 +167,27 @@ impl Drop for Draft<'_> {
             let _ = fs::remove_file(&self.lock_path);
         }
         let _ = system::unlock(&self.lock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kill_left_unfinished_does_not_become_part_of_a_dataset() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("ds");
+        let mut draft = Draft::open(&target).unwrap();
+        draft.keep();
+        let [unfinished, whole] =
+            [".nextpair-a1b2c3", "items.jsonl"].map(|name| draft.folder().join(name));
+        fs::write(&unfinished, "half").unwrap();
+        fs::write(&whole, "").unwrap();
+        drop(draft);
+        let draft = Draft::open(&target).unwrap();
+        assert!(!unfinished.exists() && whole.exists());
+        draft.finish(&Manifest::new("ds", "a test")).unwrap();
+        assert!(target.join("items.jsonl").exists());
     }
 }
