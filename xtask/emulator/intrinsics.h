@@ -39,6 +39,12 @@ inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 inline float __expf(float x) { return expf(x); }
 inline float __logf(float x) { return logf(x); }
 inline float __fdividef(float x, float y) { return x / y; }
+inline double __dadd_rn(double x, double y) { return x + y; }
+// Never part of a multiply-add.
+inline double __dmul_rn(double x, double y) {
+    volatile double product = x * y;
+    return product;
+}
 inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
 
 inline int __float_as_int(float x) { return emulated::bits_as<int>(x); }

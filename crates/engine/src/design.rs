@@ -8,6 +8,7 @@
 
 use rayon::prelude::*;
 
+use crate::device::Device;
 use crate::directions::{Directions, LANES};
 use crate::error::unless_stopped;
 use crate::packed::Packed;
@@ -21,9 +22,9 @@ const GROUPS: usize = 64;
 pub(crate) struct Moments {
     pub(crate) dim: usize,
     /// The mean of `x x'` over what predictions are for.
-    targets: Vec<f64>,
+    pub(crate) targets: Vec<f64>,
     /// `M^-1`.
-    inverse: Vec<f64>,
+    pub(crate) inverse: Vec<f64>,
 }
 
 impl Moments {
@@ -34,7 +35,12 @@ impl Moments {
 
     /// The mean variance, `tr(A M^-1)`.
     pub(crate) fn variance(&self) -> f64 {
-        dot(&self.targets, &self.inverse)
+        self.variance_of(&self.inverse)
+    }
+
+    /// The mean variance with another `M^-1`.
+    pub(crate) fn variance_of(&self, inverse: &[f64]) -> f64 {
+        dot(&self.targets, inverse)
     }
 
     /// `M^-1 A M^-1`.
@@ -58,32 +64,32 @@ impl Moments {
 
 /// Items of a pool, and how uncertain predictions for them are.
 pub(crate) struct Design {
-    moments: Moments,
-    directions: Directions,
-    groups: Vec<Group>,
+    pub(crate) moments: Moments,
+    pub(crate) directions: Directions,
+    pub(crate) groups: Vec<Group>,
     /// Most learners that are told of a pick.
-    learners: usize,
+    pub(crate) learners: usize,
     /// What is left of the money.
-    money: f64,
-    best: Best,
+    pub(crate) money: f64,
+    pub(crate) best: Best,
 }
 
 /// The numbers of some items.
 #[derive(Clone, Copy)]
 pub(crate) struct Group {
-    a: [f64; LANES],
-    b: [f64; LANES],
-    weight: [f64; LANES],
-    cost: [f64; LANES],
-    gone: [bool; LANES],
+    pub(crate) a: [f64; LANES],
+    pub(crate) b: [f64; LANES],
+    pub(crate) weight: [f64; LANES],
+    pub(crate) cost: [f64; LANES],
+    pub(crate) gone: [bool; LANES],
 }
 
 /// The item that lowers the mean variance most for its cost.
 #[derive(Clone, Copy)]
-struct Best {
-    item: u32,
-    gain: f64,
-    worth: f64,
+pub(crate) struct Best {
+    pub(crate) item: u32,
+    pub(crate) gain: f64,
+    pub(crate) worth: f64,
 }
 
 impl Best {
@@ -169,20 +175,35 @@ impl Design {
         self.moments.variance()
     }
 
-    /// The directions of the pool.
-    pub(crate) fn directions(&self) -> &Directions {
-        &self.directions
+    /// Takes the best items, at most so many: fewer if nothing is left that the money buys. Returns the mean variance that
+    /// they leave, too.
+    pub(crate) fn take(
+        &mut self,
+        budget: usize,
+        device: &Device,
+        progress: &dyn Progress,
+    ) -> Result<(Vec<Taken>, f64), Error> {
+        if let Some(taken) = device.design(self, budget, progress)? {
+            return Ok(taken);
+        }
+        progress.start("design", budget as u64);
+        let mut taken = Vec::new();
+        while taken.len() < budget {
+            unless_stopped(progress)?;
+            let Some(best) = self.take_best() else { break };
+            taken.push(best);
+            progress.advance(1);
+        }
+        Ok((taken, self.variance()))
     }
 
-    /// Takes the best item, unless nothing is left that the money buys.
-    pub(crate) fn take(&mut self) -> Option<Taken> {
+    fn take_best(&mut self) -> Option<Taken> {
         let Best { item, gain, .. } = self.best;
         let (dim, at, lane) = (self.moments.dim, item as usize / LANES, item as usize % LANES);
         let group = self.groups.get_mut(at)?;
         group.gone[lane] = true;
         self.money -= group.cost[lane];
-        let mut direction = vec![0.0; dim];
-        self.directions.read(item as usize, &mut direction);
+        let direction = self.directions.own(item as usize);
         let (change, factors) = self.moments.observe(&direction, group.weight[lane]);
         let (most, money) = (self.learners, self.money);
         let pieces = self.directions.groups.par_chunks(GROUPS * dim);

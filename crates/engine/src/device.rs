@@ -6,6 +6,7 @@
 
 mod card;
 mod codes;
+mod design;
 mod farthest;
 mod gains;
 mod search;
@@ -14,8 +15,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::Error;
+use crate::design::{Design, Taken};
+use crate::directions::LANES;
 use crate::screen::Source;
+use crate::{Error, Progress};
 use card::{Card, LONGEST};
 use codes::Codes;
 pub(crate) use farthest::{Far, Farthest};
@@ -60,6 +63,8 @@ impl Default for Tiles {
 const WORTH_A_START: f64 = (1u64 << 39) as f64;
 /// Multiplications that are worth a GPU that has started.
 const WORTH_A_CALL: f64 = (1u64 << 33) as f64;
+/// Multiplications of a search that take the CPU as long as a pick of a design takes for one number of one item.
+const OF_A_DIRECTION: f64 = 32.0;
 
 impl Device {
     /// The CPU.
@@ -109,6 +114,19 @@ impl Device {
                 }
             },
         }
+    }
+
+    /// Takes the best items of a design, if that is to be on a GPU and fits there.
+    pub(crate) fn design(
+        &self,
+        design: &Design,
+        budget: usize,
+        progress: &dyn Progress,
+    ) -> Result<Option<(Vec<Taken>, f64)>, Error> {
+        // A pick reads all directions from memory, which takes the CPU as long as many multiplications of a search.
+        let work = (design.directions.groups.len() * LANES * budget) as f64 * OF_A_DIRECTION;
+        let Some(card) = self.card(work) else { return Ok(None) };
+        if_it_fits(design.take_on(&card, budget, progress))
     }
 
     /// The GPU for a search between two sides, if it is to be on one.

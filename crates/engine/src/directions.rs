@@ -132,6 +132,13 @@ impl Directions {
         let own = &self.groups[item / LANES * self.dim..][..self.dim];
         out.iter_mut().zip(own).for_each(|(x, lanes)| *x = f64::from(lanes[item % LANES]));
     }
+
+    /// A copy of the direction of an item.
+    pub(crate) fn own(&self, item: usize) -> Vec<f64> {
+        let mut direction = vec![0.0; self.dim];
+        self.read(item, &mut direction);
+        direction
+    }
 }
 
 /// The sum of `x x'` over vectors on the grid, as multiples of its square: exact, whatever the order.

@@ -16,6 +16,7 @@ pub(super) const KERNELS: Kernels = Kernels {
         include_str!("../../cuda/search.cu"),
         include_str!("../../cuda/farthest.cu"),
         include_str!("../../cuda/gains.cu"),
+        include_str!("../../cuda/design.cu"),
     ],
 };
 

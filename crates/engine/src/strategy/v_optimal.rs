@@ -7,7 +7,6 @@ use rayon::prelude::*;
 use super::{Needs, Sharded, Strategy, above_zero};
 use crate::design::{Design, Moments, Taken};
 use crate::directions::{Directions, GRID, Space, on_grid, squares};
-use crate::error::unless_stopped;
 use crate::packed::Packed;
 use crate::parameters::parameters;
 use crate::points::weights_asked_for;
@@ -70,25 +69,21 @@ impl Strategy for VOptimal {
         let stated = Stated::new(self, problem, [&pool, &paired], progress)?;
         let mut design = stated.design(pool, progress)?;
         let before = design.variance();
-        progress.start("design", budget as u64);
+        let (taken, after) = design.take(budget, problem.device(), progress)?;
         let (mut picks, mut directions) = (Vec::new(), Vec::new());
-        while picks.len() < budget {
-            unless_stopped(progress)?;
-            let Some(Taken { item, gain, direction, learners }) = design.take() else { break };
+        for Taken { item, gain, direction, learners } in taken {
             let near = |(item, value)| Near { item: Neighbour::Pool(item), value };
             let near = learners.into_iter().map(near).collect();
             let cost = |spend: &Spend| Fact { name: "cost", value: spend.costs[item as usize] };
             let facts = problem.spend().map(cost).into_iter().collect();
             picks.push(Pick { near, facts, ..Pick::new(item, gain) });
             directions.extend(direction);
-            progress.advance(1);
         }
         let mut picks = Picks::of(picks, problem.pool());
         if problem.explain() > 0 {
             let nearest = nearest(&paired, &directions);
             picks.picks.iter_mut().zip(nearest).for_each(|(pick, near)| pick.near.insert(0, near));
-            let (after, random) =
-                (design.variance(), stated.at_random(design.directions(), picks.picks.len())?);
+            let random = stated.at_random(&design.directions, picks.picks.len())?;
             picks.effect = Some(Effect { measure: Measure::Uncertainty, before, after, random });
         }
         Ok(picks)

@@ -4,7 +4,8 @@ use half::f16;
 use nextpair_core::{Matrix, Side};
 use nextpair_engine::{
     BuiltIn, CoreSet, Coverage, Device, Draws, Embeddings, Error, HardNegative, Herding, Hybrid,
-    Metric, Novelty, Problem, Settings, Similarity, Tiles, Typical, Vectors, k_center, nearest,
+    Metric, Novelty, Problem, Settings, Similarity, Spend, Tiles, Typical, VOptimal, Vectors,
+    k_center, nearest,
 };
 use proptest::strategy::{Strategy, ValueTree};
 
@@ -39,7 +40,7 @@ fn gpus_in(ways: [Tiles; 2]) -> Vec<Device> {
     all.map(Result::unwrap).collect()
 }
 
-fn strategies() -> [BuiltIn; 7] {
+fn strategies() -> [BuiltIn; 8] {
     [
         HardNegative::default().into(),
         Coverage::default().into(),
@@ -48,6 +49,7 @@ fn strategies() -> [BuiltIn; 7] {
         Herding::default().into(),
         Novelty::default().into(),
         Typical::default().into(),
+        VOptimal::default().into(),
     ]
 }
 
@@ -405,4 +407,39 @@ fn a_gpu_that_is_not_there_is_an_error() {
         problem.select(&case.strategy(HardNegative::default()), case.budget, &()).unwrap()
     };
     assert_eq!(on(auto), on(Device::cpu()));
+}
+
+/// Weights, costs, explanations, sizes that fill no group and no block, and more picks than are launched at once.
+#[test]
+fn designs_pick_the_same() {
+    let mut draws = Draws::new(11);
+    for device in gpus() {
+        for (items, pairs, dim, budget) in
+            [(1, 0, 1, 1), (17, 3, 5, 17), (300, 40, 33, 60), (1100, 0, 300, 20), (77, 9, 530, 70)]
+        {
+            let rows = |draws: &mut Draws, count: usize| -> Matrix {
+                Matrix::from_f64(dim, &vectors(draws, Numbers::Falling, count, dim))
+            };
+            let (pool, paired) = (rows(&mut draws, items), rows(&mut draws, pairs));
+            let (usable, costs): (Vec<f64>, Vec<f64>) =
+                (0..items).map(|_| (draws.unit(), 0.5 + draws.unit())).unzip();
+            for weighed in [false, true] {
+                let on = |device: Device| {
+                    let problem = Problem::of_pool(items).features(pool.clone(), paired.clone());
+                    let problem = match weighed {
+                        false => problem,
+                        true => {
+                            let money = 1.5 + 0.8 * budget as f64;
+                            let spend = Spend { costs: costs.clone(), money };
+                            problem.usable(usable.clone()).spend(Some(spend))
+                        }
+                    };
+                    let problem = problem.on(device).build().unwrap();
+                    problem.select(&VOptimal::default(), budget, &()).unwrap()
+                };
+                let (here, there) = (on(Device::cpu()), on(device.clone()));
+                assert_eq!(here, there, "{items} x {dim}, {pairs} pairs, {weighed} {device}");
+            }
+        }
+    }
 }
