@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (stdout_taken, to_annotate) = (output.is_stdout(), output.to_annotate());
     output.write(&tasks(&picks, |i| names.id(i), |j| names.anchor(j)))?;
     if let Some(page) = page {
-        page.write((selection.strategy(), side), &*names, &picks)?;
+        page.write((selection.strategy(), side), &*names, &picks, &warnings)?;
     }
     if args.selection.queries.is_some() {
         say!("queries     {}", QUERIES_CAVEAT);

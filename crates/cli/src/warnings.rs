@@ -31,8 +31,8 @@ impl GuardArgs {
 
     /// Prints warnings. Returns an error if there are any and they count as errors.
     pub(crate) fn say(self, warnings: &[Warning]) -> Result<()> {
-        for Warning { text, fix, .. } in warnings {
-            alert!("warning     {text}; {fix}");
+        for warning in warnings {
+            alert!("warning     {}", warning.line());
         }
         match (self.strict, warnings.len()) {
             (true, 1) => bail!("--strict: there is a warning, and nothing is written"),
@@ -45,6 +45,11 @@ impl GuardArgs {
 }
 
 impl Warning {
+    /// Returns what looks wrong and what helps.
+    pub(crate) fn line(&self) -> String {
+        format!("{}; {}", self.text, self.fix)
+    }
+
     /// Puts findings into words. `id` and `anchor_id` name pool items and pairs.
     pub(crate) fn of(
         findings: &[Finding],

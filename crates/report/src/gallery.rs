@@ -140,9 +140,10 @@ pub(crate) fn gallery(
     Rendered { html, pictures: count }
 }
 
-/// Returns a page with one batch, for a selection without an experiment. The title is plain text.
+/// Returns a page with one batch, for a selection without an experiment. Title and warnings are plain text.
 pub fn gallery_page(
     title: &str,
+    warnings: &[String],
     batch: PickedBatch,
     dataset: Option<&Dataset>,
     pictures: usize,
@@ -159,8 +160,13 @@ pub fn gallery_page(
     };
     let synthetic =
         crate::page::synthetic(dataset.is_some_and(|dataset| dataset.manifest().synthetic));
+    let warned = |text: &String| {
+        let text = typographic(&escaped(text));
+        format!("<p class=\"loud\"><strong>Check this first.</strong> {text}</p>\n")
+    };
+    let warned: String = warnings.iter().map(warned).collect();
     let body = format!(
-        "<header><h1>{}</h1><p class=\"note\">{note}{synthetic}</p></header>\n\
+        "<header><h1>{}</h1><p class=\"note\">{note}{synthetic}</p></header>\n{warned}\
          <main><section id=\"picks\" aria-label=\"Picks\">{html}</section></main>\n",
         escaped(title)
     );
@@ -454,8 +460,11 @@ mod tests {
             assert_eq!(html.matches("<script").count(), 1, "{html}");
             assert!(!html.contains("<i>0") && html.contains("item &lt;1&gt;"), "{html}");
             assert!(html.contains("confused with 1 pair<") && html.contains("(+0.200)"), "{html}");
-            let page = gallery_page("a <b>", batch("hard", vec![pick(1, text)]), None, 5);
+            let (picks, warnings) =
+                (batch("hard", vec![pick(1, text)]), ["1 < 2; --dedupe".to_owned()]);
+            let page = gallery_page("a <b>", &warnings, picks, None, 5);
             assert!(page.contains("<h1>a &lt;b&gt;</h1>") && page.contains("only names"));
+            assert!(page.contains("Check this first.</strong> 1 &lt; 2; --dedupe</p>"));
         }
     }
 

@@ -113,6 +113,9 @@ pub struct Evidence {
     /// What was known before the first batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outset: Option<OutsetMeans>,
+    /// Models after the last finished round that are near chance on the test.
+    #[serde(skip_serializing_if = "NearChance::is_none")]
+    pub near_chance: NearChance,
     /// What to do next. `None` while no round is finished.
     pub recommendation: Option<Recommendation>,
     /// The evidence of every strategy, in the order of the experiment.
@@ -122,6 +125,34 @@ pub struct Evidence {
     /// The evidence by the other tests of the same experiments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_tests: Vec<Evidence>,
+}
+
+/// Models that find right answers no more often than chance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NearChance {
+    /// Number of such models.
+    pub models: usize,
+    /// Number of models with enough test images to tell.
+    pub of: usize,
+}
+
+impl NearChance {
+    fn of(lanes: &Lanes<'_>) -> Self {
+        let last = lanes.all().filter_map(|lane| lane.last()?.test.first()?.is_near_chance());
+        last.fold(NearChance::default(), |sum, near| NearChance {
+            models: sum.models + usize::from(near),
+            of: sum.of + 1,
+        })
+    }
+
+    fn is_none(&self) -> bool {
+        self.models == 0
+    }
+
+    /// Returns whether most models are.
+    pub fn is_most(self) -> bool {
+        2 * self.models > self.of
+    }
 }
 
 /// The test of the models.
@@ -317,6 +348,7 @@ impl Evidence {
             outset: OutsetMeans::of(
                 studies.iter().flat_map(|study| &study.rounds).filter_map(|r| r.outset.as_ref()),
             ),
+            near_chance: NearChance::of(&lanes),
             recommendation: None,
             arms: (lanes.arms.iter().enumerate())
                 .map(|(at, arm)| {

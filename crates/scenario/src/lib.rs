@@ -39,9 +39,9 @@ mod world;
 
 pub use about::Subject;
 pub use analysis::{
-    Analysis, ArmEvidence, Baseline, Difference, Evidence, Foretold, NextBatch, OutsetMeans,
-    PREDICTORS, PhaseTime, Predictor, Reached, Reason, RecallAt, Recalls, Recommendation, Refused,
-    Saved, Scrutiny, SeedDifference, TestSet, Time, WithoutHit,
+    Analysis, ArmEvidence, Baseline, Difference, Evidence, Foretold, NearChance, NextBatch,
+    OutsetMeans, PREDICTORS, PhaseTime, Predictor, Reached, Reason, RecallAt, Recalls,
+    Recommendation, Refused, Saved, Scrutiny, SeedDifference, TestSet, Time, WithoutHit,
 };
 pub use cautions::cautions;
 pub use error::Error;

@@ -12,6 +12,7 @@ use nextpair::report::{PickedBatch, ShownNear, ShownPick, ShownReason, gallery_p
 
 use crate::numbers::grouped;
 use crate::selection::Names;
+use crate::warnings::Warning;
 
 /// The most pictures of picks and anchors on the page.
 const PICTURES: usize = 1000;
@@ -62,6 +63,7 @@ impl GalleryPage<'_> {
         (strategy, side): (BuiltIn, Side),
         names: &dyn Names,
         picks: &Picks,
+        warnings: &[Warning],
     ) -> Result<()> {
         let dataset = self.dataset.as_ref();
         let cards = Cards::of(names, picks, dataset.map(Dataset::items), side);
@@ -81,7 +83,8 @@ impl GalleryPage<'_> {
             grouped(picks.pool),
             strategy.name()
         );
-        let html = gallery_page(&title, batch, dataset, PICTURES);
+        let warnings: Vec<String> = warnings.iter().map(Warning::line).collect();
+        let html = gallery_page(&title, &warnings, batch, dataset, PICTURES);
         AtomicFile::write_whole(self.path, html.as_bytes())
             .with_context(|| self.path.display().to_string())?;
         say!("page        {}", self.path.display());

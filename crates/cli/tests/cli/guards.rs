@@ -44,6 +44,11 @@ fn pairs_in_the_wrong_order() {
     texts.values.rotate_left(32);
     world.write("texts.npy", &npy(&texts, Numbers::F32));
     guards(&world, "", "near-chance", "row j of --paired-images and --paired-texts is pair j");
+    // Who pays looks at the page, not at the terminal.
+    let page = world.path("page.html");
+    world.select(&format!("--html {}", page.display()));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("Check this first.") && page.contains("is pair j, and the model"));
 }
 
 #[test]

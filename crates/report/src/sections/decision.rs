@@ -70,8 +70,10 @@ fn cells(evidence: &Evidence, found: &Recommendation) -> String {
             "<div><dt>{what}</dt><dd><strong>{value}</strong><span>{more}</span></dd></div>"
         );
     };
-    cell("What it should bring", bring(forecast, found.next));
-    cell("What it costs", costs(evidence, forecast));
+    if found.reason != Reason::NearChance {
+        cell("What it should bring", bring(forecast, found.next));
+        cell("What it costs", costs(evidence, forecast));
+    }
     cell("How sure", sure(evidence, found));
     cell("What would settle it", settle(evidence, found, forecast));
     cells
@@ -135,6 +137,9 @@ fn sure(evidence: &Evidence, found: &Recommendation) -> (String, String) {
         Reason::TooFewSeeds => ("Not sure".to_owned(), format!("Only {seeds}: no interval.")),
         Reason::NotCompared => ("Unknown".to_owned(), "Nothing can be compared yet.".to_owned()),
         Reason::Alone => ("Unknown".to_owned(), "One strategy alone proves nothing.".to_owned()),
+        Reason::NearChance => {
+            ("Not at all".to_owned(), "A model near chance tells nothing apart.".to_owned())
+        }
     }
 }
 
@@ -171,6 +176,10 @@ fn settle(
         (Reason::Alone, _) => (
             "A random strategy beside it".to_owned(),
             "<code>--strategies random,…</code> compares.".to_owned(),
+        ),
+        (Reason::NearChance, _) => (
+            "A model that learns".to_owned(),
+            "Other features, more epochs or a larger learning rate: R@1 on the test must rise above chance.".to_owned(),
         ),
         (Reason::Better | Reason::AllWorse, _) if found.next == NextBatch::Unclear => {
             let spread = forecast.map_or(0.0, |forecast| forecast.high - forecast.gain);

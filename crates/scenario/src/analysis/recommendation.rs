@@ -44,6 +44,8 @@ pub enum Reason {
     NotCompared,
     /// There is no other strategy.
     Alone,
+    /// The models are near chance on the test, so nothing they say is worth money.
+    NearChance,
 }
 
 /// Whether the next batch is expected to bring anything.
@@ -79,6 +81,16 @@ impl Evidence {
     pub(super) fn recommend(&self) -> Option<Recommendation> {
         if self.arms.iter().all(|arm| arm.r1().is_empty()) {
             return None;
+        }
+        if self.near_chance.is_most() {
+            return Some(Recommendation {
+                strategy: self.baseline.arms[0],
+                reason: Reason::NearChance,
+                leader: None,
+                seeds: self.seeds.len(),
+                seeds_needed: None,
+                next: NextBatch::Unknown,
+            });
         }
         let best = |fits: &dyn Fn(Verdict) -> bool| {
             let fitting = self.compared().filter(|(_, less)| fits(less.sum.verdict()));
@@ -137,6 +149,9 @@ impl Evidence {
         let Some(found) = &self.recommendation else {
             return "No round is finished yet: there is nothing to go by.".to_owned();
         };
+        if found.reason == Reason::NearChance {
+            return "Do not buy by this model yet.".to_owned();
+        }
         let how = if found.strategy.is_random() {
             "at random".to_owned()
         } else {
@@ -198,6 +213,11 @@ impl Evidence {
                 }
             ),
             (Reason::Alone, _) => "There is no other strategy to compare it with.".to_owned(),
+            (Reason::NearChance, _) => format!(
+                "After the last batch {} of {} models find the right answer no more often than chance: they cannot tell \
+                 which captions help. Check the features and the pairs, or train longer.",
+                self.near_chance.models, self.near_chance.of
+            ),
             _ => "No seed has finished with two strategies yet: there is nothing to compare."
                 .to_owned(),
         }
@@ -208,6 +228,9 @@ impl Evidence {
     /// Says how many random captions a hundred chosen ones replaced, by strategy, the most first. Of many strategies, the
     /// first and the last. `None` while no worth is known.
     pub fn worths_in_words(&self) -> Option<String> {
+        if self.near_chance.is_most() {
+            return None;
+        }
         let worth_of = |(arm, less): (&ArmEvidence, &Difference)| Some((arm.strategy, less.worth?));
         let mut known: Vec<(Arm, Worth)> = self.compared().filter_map(worth_of).collect();
         known.sort_by(|one, other| other.1.captions.total_cmp(&one.1.captions));
@@ -331,6 +354,26 @@ mod tests {
         let worths = evidence.worths_in_words().unwrap();
         let says = "On synthetic data, 100 captions chosen by core-set were worth 18";
         assert!(worths.starts_with(says) && worths.ends_with("] random ones."), "{worths}");
+    }
+
+    #[test]
+    fn models_near_chance_decide_nothing() {
+        let mut study = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]).study();
+        let useless = |test: &mut nextpair_models::Evaluation| {
+            (test.text.r1, test.image.r1, test.image.mean_rank) = (0.1, 0.1, 500.0);
+        };
+        // A model that has learned nothing yet before the first batch may learn later.
+        study.rounds.iter_mut().filter(|r| r.round == 0).for_each(|r| useless(&mut r.test[0]));
+        assert_eq!(evidence(study.clone()).recommendation.unwrap().reason, Reason::Better);
+        study.rounds.iter_mut().for_each(|round| useless(&mut round.test[0]));
+        let useless = evidence(study);
+        assert_eq!(useless.recommendation.as_ref().unwrap().reason, Reason::NearChance);
+        assert_eq!(useless.headline(), "Do not buy by this model yet.");
+        assert!(
+            useless.because().starts_with("After the last batch 8 of 8 models"),
+            "{}",
+            useless.because()
+        );
     }
 
     #[test]

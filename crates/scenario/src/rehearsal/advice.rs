@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Prior, RehearsalSettings};
 use crate::numbers::{grouped, money};
 use crate::statistics::{Verdict, Worth};
-use crate::{Arm, ArmEvidence, Error, Estimate, Evidence};
+use crate::{Arm, ArmEvidence, Error, Estimate, Evidence, NearChance};
 
 /// The outcome of a rehearsal: `rehearsal.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -51,6 +51,8 @@ pub struct Scale {
     pub bought: usize,
     /// Items they were chosen from.
     pub pool: usize,
+    /// Models after the batch that are near chance on the test.
+    pub near_chance: NearChance,
     /// What every strategy did. Random strategies are null controls.
     pub strategies: Vec<StrategyAdvice>,
 }
@@ -146,6 +148,7 @@ impl Advice {
                 start: sizes(0),
                 bought: sizes(1).saturating_sub(sizes(0)),
                 pool: paired.saturating_sub(sizes(0)),
+                near_chance: evidence.near_chance,
                 strategies: evidence.arms.iter().filter_map(StrategyAdvice::of).collect(),
             }
         };
@@ -222,6 +225,14 @@ impl Advice {
     /// Returns what to do, in a sentence or two.
     pub fn sentence(&self) -> String {
         let last = self.scales.last();
+        if let Some(NearChance { models, of }) =
+            last.map(|scale| scale.near_chance).filter(|near| near.is_most())
+        {
+            return format!(
+                "Do not buy by this model yet: in the rehearsal {models} of {of} models find the right answer no more often \
+                 than chance, so they cannot tell which captions help. Check the features and the pairs, or train longer."
+            );
+        }
         let of = |arm: &Arm| last.and_then(|scale| scale.of(arm));
         let budget = grouped(self.budget);
         let mut text = match &self.choice {
@@ -324,7 +335,9 @@ impl Scale {
     /// Returns whether what happened with this start leaves room for an expectation. The mean alone does not
     /// decide: it varies more from one rehearsal to another than a strategy's worth from one experiment to another.
     fn allows(&self, prior: &Prior) -> bool {
-        let found = self.of(&prior.strategy).filter(|_| !self.learned_nothing());
+        let found = self
+            .of(&prior.strategy)
+            .filter(|_| !self.learned_nothing() && !self.near_chance.is_most());
         found.is_some_and(|found| found.log_rank.verdict() == Verdict::Unclear)
     }
 
@@ -395,7 +408,8 @@ mod tests {
                 null_control: name.starts_with("random"),
             }
         });
-        Scale { start: 100, bought: 20, pool: 100, strategies: strategies.collect() }
+        let near_chance = NearChance::default();
+        Scale { start: 100, bought: 20, pool: 100, near_chance, strategies: strategies.collect() }
     }
 
     fn experiment(model: &str) -> Experiment {
@@ -465,6 +479,18 @@ mod tests {
             assert_eq!(found.choice, Choice::Unclear);
             assert!(found.strategy.is_random() && found.expected.is_none(), "{found:?}");
         }
+    }
+
+    #[test]
+    fn models_near_chance_advise_nothing() {
+        let near_chance = NearChance { models: 20, of: 24 };
+        let found = advice(experiment("heads"), Scale { near_chance, ..scale(&OPEN) });
+        assert!(found.strategy.is_random() && found.expected.is_none(), "{found:?}");
+        let says = "Do not buy by this model yet: in the rehearsal 20 of 24 models";
+        assert!(found.sentence().starts_with(says), "{}", found.sentence());
+        let few = NearChance { models: 2, of: 24 };
+        let found = advice(experiment("heads"), Scale { near_chance: few, ..scale(&OPEN) });
+        assert_eq!(found.strategy.to_string(), "v-optimal");
     }
 
     #[test]
