@@ -157,7 +157,7 @@ fn of_engine(error: &Engine) -> (&'static str, Option<&'static str>) {
         }
         Engine::SampledScope => ("SettingError", Some("sample")),
         Engine::NotACosine { .. } => ("SettingError", Some("dedupe")),
-        Engine::QueriesUnread { .. } | Engine::QueriesWithoutEmbeddings => {
+        Engine::QueriesUnread { .. } | Engine::QueriesWithoutEmbeddings | Engine::NoQueries => {
             ("SettingError", Some("queries"))
         }
         Engine::BadPicks { .. } => ("StrategyError", None),

@@ -184,5 +184,7 @@ def test_duplicates_are_left_out(world: World) -> None:
 def test_queries_move_the_picks(world: World) -> None:
     for name in ("herding", "novelty"):
         assert world.select(9, name, queries=world.texts[:3]) != world.select(9, name)
+        with pytest.raises(nextpair.SettingError, match="^queries: the queries are empty"):
+            world.select(9, name, queries=world.texts[:0])
     with pytest.raises(nextpair.SettingError, match="^queries: hard-negative does not look at queries"):
         world.select(9, queries=world.texts[:3])

@@ -286,6 +286,9 @@ pub enum Error {
         /// Its value.
         value: f64,
     },
+    /// Probabilities that are all 0.
+    #[error("the probability of every pool item is 0: there is nothing to pair")]
+    NothingUsable,
     /// Money that buys nothing.
     #[error("{money} is too little to spend: the cheapest item costs {cheapest}")]
     TooLittleMoney {
@@ -294,6 +297,9 @@ pub enum Error {
         /// What the cheapest item costs.
         cheapest: f64,
     },
+    /// Queries of which there is none.
+    #[error("the queries are empty; give at least one")]
+    NoQueries,
     /// Embeddings of queries without embeddings to compare them with.
     #[error("queries are embeddings, but the pool is not")]
     QueriesWithoutEmbeddings,

@@ -96,12 +96,8 @@ impl Points {
                 nearest_others((&pool, &paired), &sample(&drawn), &drawn, progress)?
             }
         };
-        let weights = match problem.queries() {
-            Some(queries) if queries.pool.columns() > 0 => {
-                Some(asked_for(queries, &drawn, progress)?)
-            }
-            _ => None,
-        };
+        let weights = problem.queries().map(|queries| asked_for(queries, &drawn, progress));
+        let weights = weights.transpose()?;
         Ok(Points { pool, paired, vectors, of_pool: drawn.pool, weights, bandwidth })
     }
 

@@ -10,6 +10,7 @@ fn npy(vectors: &Vectors) -> Vec<u8> {
 #[test]
 fn flags_that_ask_the_impossible() {
     let world = World::small();
+    world.write("empty.npy", &npy(&world.texts.first(0)));
     for (flags, expected) in [
         ("--budget 0", "the budget is 0; ask for at least one item"),
         ("--budget 41", "the budget is 41 but the pool has only 40 items"),
@@ -40,6 +41,7 @@ fn flags_that_ask_the_impossible() {
             "--queries is for v-optimal, herding and novelty",
         ),
         ("--strategy herding --queries texts.npy --pool-side text", "is for pools of images"),
+        ("--strategy v-optimal --queries empty.npy", "the queries are empty; give at least one"),
         ("--usable nowhere.jsonl", "nowhere.jsonl"),
         ("--device gpu", "there are cpu, cuda, cuda:N and auto"),
         ("--device cuda:4096", "--device cuda:4096: "),

@@ -258,6 +258,9 @@ impl ProblemBuilder {
         }
         if let Some(probabilities) = &self.usable {
             check_weights("the probability", probabilities, |value| (0.0..=1.0).contains(&value))?;
+            if pool > 0 && probabilities.iter().all(|&probability| probability == 0.0) {
+                return Err(Error::NothingUsable);
+            }
         }
         if let Some(Spend { costs, money }) = &self.spend {
             if costs.len() != pool {
@@ -321,6 +324,9 @@ impl ProblemBuilder {
             }
             (Some(Asked::Embeddings(_)), _) => return Err(Error::QueriesWithoutEmbeddings),
         };
+        if queries.as_ref().is_some_and(|queries| queries.pool.columns() == 0) {
+            return Err(Error::NoQueries);
+        }
         let similarities = match self.source {
             Source::Pool(_) => None,
             Source::Similarities(given) => Some(given),

@@ -175,3 +175,5 @@ fn pools_of_many_pieces_have_the_bits_of_the_plain_loop() {
         assert_eq!(pick.near.len(), 4, "{pick:?}");
     }
 }
+    let says = "the probability of every pool item is 0: there is nothing to pair";
+    assert_eq!(refused(&|p| p.usable(vec![0.0; 4])), says);

@@ -119,17 +119,31 @@ fn strategies_that_lack_their_inputs() {
     assert!(problem.select(&Random::default(), 1, &()).is_ok());
 }
 
+fn matrix(rows: usize) -> Matrix {
+    Matrix::from_vec(2, (0..2 * rows).map(|at| (at * at % 7) as f32 + 1.0).collect())
+}
+
 /// Ten items and no pairs, as features and as embeddings with queries or without.
 fn without_pairs() -> [ProblemBuilder; 3] {
-    let matrix = |rows: usize| {
-        Matrix::from_vec(2, (0..2 * rows).map(|at| (at * at % 7) as f32 + 1.0).collect())
-    };
     let embeddings = || Problem::of_embeddings(matrix(0), matrix(0), matrix(10), Side::Text);
     [
         Problem::of_pool(10).features(matrix(10), matrix(0)),
         embeddings(),
         embeddings().queries(matrix(3)),
     ]
+}
+
+#[test]
+fn empty_queries_are_refused() {
+    let builder = || Problem::of_embeddings(matrix(4), matrix(4), matrix(10), Side::Image);
+    for strategy in BuiltIn::all().filter(|strategy| strategy.needs().queries) {
+        let picks = builder().queries(matrix(1)).build().unwrap().select(&strategy, 3, &());
+        assert!(picks.is_ok(), "{strategy}: {picks:?}");
+    }
+    assert_eq!(
+        reason(builder().queries(matrix(0)).build()),
+        "the queries are empty; give at least one"
+    );
 }
 
 #[test]
