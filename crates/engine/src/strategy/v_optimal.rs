@@ -134,14 +134,8 @@ impl<'a> Stated<'a> {
         let (sizes, dim) = ([pool.count, paired.count], pool.dim);
         let own = |sums: Vec<i128>| sums.into_iter().map(|sum| sum as f64 * GRID * GRID);
         let sums = |directions: &Directions, weight: &(dyn Fn(usize) -> f64 + Sync)| {
-            let weighed = |row: usize, out: &mut [f64]| {
-                directions.read(row, out);
-                let root = weight(row).sqrt();
-                if root != 1.0 {
-                    out.iter_mut().for_each(|x| *x = on_grid(*x * root));
-                }
-            };
-            squares(directions.count, dim, weighed, progress)
+            let read = |row: usize, out: &mut [f64]| weighed(directions, row, weight(row), out);
+            squares(directions.count, dim, read, progress)
         };
         let of_paired = sums(paired, &|_| 1.0)?;
         let asked = problem.queries().map(|queries| weights_asked_for(queries, sizes, progress));
@@ -175,9 +169,13 @@ impl<'a> Stated<'a> {
         Moments::new(self.targets.clone(), information, self.dim)
     }
 
+    /// The weight of an observation of a pool item.
+    fn weight(&self, item: usize) -> f64 {
+        self.problem.usable().map_or(1.0, |usable| usable[item])
+    }
+
     fn design(&self, pool: Directions, progress: &dyn Progress) -> Result<Design, Error> {
-        let (usable, spend) = (self.problem.usable(), self.problem.spend());
-        let weight = |item: usize| usable.map_or(1.0, |usable| usable[item]);
+        let (weight, spend) = (|item| self.weight(item), self.problem.spend());
         let cost = |item: usize| spend.map_or(1.0, |spend| spend.costs[item]);
         // What is left after many purchases is rounded.
         let money = spend.map_or(f64::INFINITY, |spend| spend.money * (1.0 + 1e-9));
@@ -191,7 +189,10 @@ impl<'a> Stated<'a> {
         let left = |batch: u64| {
             let purpose = RANDOM_BATCH + (batch << 32);
             let drawn = draw::sample(self.problem.seed(), purpose, pool.count, count);
-            let read = |at: usize, out: &mut [f64]| pool.read(drawn[at] as usize, out);
+            let read = |at: usize, out: &mut [f64]| {
+                let item = drawn[at] as usize;
+                weighed(pool, item, self.weight(item), out);
+            };
             let added = squares(drawn.len(), self.dim, read, &())?;
             let sums = self.information.iter().zip(added);
             let information = sums.map(|(known, added)| known + added as f64 * GRID * GRID);
@@ -199,6 +200,15 @@ impl<'a> Stated<'a> {
         };
         let all: Result<Vec<f64>, Error> = (0..RANDOM_BATCHES).into_par_iter().map(left).collect();
         Ok(all?.into_iter().sum::<f64>() / RANDOM_BATCHES as f64)
+    }
+}
+
+/// Reads the direction of an item, times the root of its weight, on the grid.
+fn weighed(directions: &Directions, item: usize, weight: f64, out: &mut [f64]) {
+    directions.read(item, out);
+    let root = weight.sqrt();
+    if root != 1.0 {
+        out.iter_mut().for_each(|x| *x = on_grid(*x * root));
     }
 }
 

@@ -146,6 +146,23 @@ fn weights_that_are_none_are_refused() {
         (&[1.0, 2.0][..], 5.0, "2 costs for 4 pool items"),
         (&[1.0, 2.0, 0.0, 1.0], 5.0, "the cost of pool item 2 is 0"),
         (&[1.0, f64::NAN, 1.0, 1.0], 5.0, "the cost of pool item 1 is NaN"),
+#[test]
+fn a_random_batch_is_observed_with_the_weights_of_its_items() {
+    let mut draws = Draws::new(15);
+    let (pool, paired) = (rows(&mut draws, 40, 6, 0), rows(&mut draws, 9, 6, 0));
+    for usable in [None, Some((0..40).map(|_| draws.unit()).collect::<Vec<f64>>())] {
+        let problem = problem(&pool, &paired);
+        let problem = match &usable {
+            Some(usable) => problem.usable(usable.clone()),
+            None => problem,
+        };
+        let picks = problem.build().unwrap().select(&VOptimal::default(), 40, &()).unwrap();
+        // Both batches are the whole pool.
+        let effect = picks.effect.unwrap();
+        assert!((effect.after / effect.random - 1.0).abs() < 1e-4, "{usable:?} {effect:?}");
+    }
+}
+
         (&[1.0; 4], -1.0, "spend is -1; it must be a number above 0"),
         (&[3.0; 4], 2.0, "2 is too little to spend: the cheapest item costs 3"),
     ] {
