@@ -109,8 +109,6 @@ pub(crate) struct Taken {
     pub(crate) item: u32,
     /// How much it lowers the mean variance.
     pub(crate) gain: f64,
-    /// Its direction.
-    pub(crate) direction: Vec<f64>,
     /// The items whose variance it lowers most, and by which share.
     pub(crate) learners: Vec<(u32, f64)>,
 }
@@ -227,7 +225,7 @@ impl Design {
         });
         self.best = best;
         let learners = learners.into_iter().map(|learner| (learner.item, learner.share)).collect();
-        Some(Taken { item, gain, direction, learners })
+        Some(Taken { item, gain, learners })
     }
 }
 

@@ -138,7 +138,7 @@ impl Design {
             let (item, gain) = found(pick);
             let learners = all_learners[at * most * FOUND..][..most * FOUND].chunks_exact(FOUND);
             let learners = learners.filter(|learner| learner[2] != NOBODY).map(found).collect();
-            Taken { item, gain, direction: self.directions.own(item as usize), learners }
+            Taken { item, gain, learners }
         };
         let taken = all_picks.chunks_exact(FOUND).enumerate().map(of_pick).collect();
         Ok((taken, self.moments.variance_of(&inverse.to_vec()?)))

@@ -31,7 +31,7 @@ const SMALLEST_PRIOR: f64 = 0.05;
 /// Purpose of the draws of random batches, and how many there are.
 pub(super) const RANDOM_BATCH: u64 = 12;
 const RANDOM_BATCHES: u64 = 2;
-/// Paired items that are compared with picks at once.
+/// Paired items, and picks, that are compared at once.
 const PAIRED: usize = 1024;
 
 impl Strategy for VOptimal {
@@ -70,18 +70,16 @@ impl Strategy for VOptimal {
         let mut design = stated.design(pool, progress)?;
         let before = design.variance();
         let (taken, after) = design.take(budget, problem.device(), progress)?;
-        let (mut picks, mut directions) = (Vec::new(), Vec::new());
-        for Taken { item, gain, direction, learners } in taken {
+        let pick = |Taken { item, gain, learners }: Taken| {
             let near = |(item, value)| Near { item: Neighbour::Pool(item), value };
             let near = learners.into_iter().map(near).collect();
             let cost = |spend: &Spend| Fact { name: "cost", value: spend.costs[item as usize] };
             let facts = problem.spend().map(cost).into_iter().collect();
-            picks.push(Pick { near, facts, ..Pick::new(item, gain) });
-            directions.extend(direction);
-        }
-        let mut picks = Picks::of(picks, problem.pool());
+            Pick { near, facts, ..Pick::new(item, gain) }
+        };
+        let mut picks = Picks::of(taken.into_iter().map(pick).collect(), problem.pool());
         if problem.explain() > 0 {
-            let nearest = nearest(&paired, &directions);
+            let nearest = nearest(&paired, &design.directions, &picks.indices());
             picks.picks.iter_mut().zip(nearest).for_each(|(pick, near)| pick.near.insert(0, near));
             let random = stated.at_random(&design.directions, picks.picks.len())?;
             picks.effect = Some(Effect { measure: Measure::Uncertainty, before, after, random });
@@ -93,7 +91,7 @@ impl Strategy for VOptimal {
         let dim = size.dim.min(self.dimensions);
         // Columns of a block, twice, and its sums; cosines of picks with paired items.
         let of_thread = 2 * 8 * 8192 * size.dim + 32 * size.dim * size.dim + 8 * PAIRED * PAIRED;
-        let of_items = size.pool * (4 * dim + 64) + size.pairs * 4 * dim + size.budget * 8 * dim;
+        let of_items = size.pool * (4 * dim + 64) + size.pairs * 4 * dim;
         of_items + (size.threads + 1) * of_thread + 64 * dim * dim
     }
 
@@ -212,17 +210,20 @@ fn weighed(directions: &Directions, item: usize, weight: f64, out: &mut [f64]) {
     }
 }
 
-/// The paired item with the largest cosine for each direction, ties to the first; none without pairs.
-fn nearest(paired: &Directions, directions: &[f64]) -> Vec<Near> {
+/// The paired item with the largest cosine for each of some pool items, ties to the first; none without pairs.
+fn nearest(paired: &Directions, pool: &Directions, items: &[u32]) -> Vec<Near> {
     let dim = paired.dim;
     let starts: Vec<usize> = (0..paired.count).step_by(PAIRED).collect();
     let of_block = |first: usize| -> Vec<(u32, f64)> {
         let count = PAIRED.min(paired.count - first);
         let packed = Packed::new(dim, count, |at, out| paired.read(first + at, out));
-        let mut best = Vec::with_capacity(directions.len() / dim);
-        for some in directions.chunks(PAIRED * dim) {
-            let mut cosines = vec![0.0; some.len() / dim * count];
-            packed.products(some, &mut cosines);
+        let mut best = Vec::with_capacity(items.len());
+        for some in items.chunks(PAIRED) {
+            let mut rows = vec![0.0; some.len() * dim];
+            let each = rows.chunks_exact_mut(dim).zip(some);
+            each.for_each(|(row, &item)| pool.read(item as usize, row));
+            let mut cosines = vec![0.0; some.len() * count];
+            packed.products(&rows, &mut cosines);
             best.extend(cosines.chunks_exact(count).map(|cosines| {
                 let each = (first as u32..).zip(cosines);
                 each.fold((0, f64::NEG_INFINITY), |best, (row, &cosine)| {
