@@ -23,6 +23,8 @@ pub struct Picks {
     pub thresholds: Vec<f64>,
     /// The similarities of the anchors' own pairs, in the same order.
     pub own: Vec<f64>,
+    /// Whether scores are gains, so that picks with a score of 0 tell nothing.
+    pub gains: bool,
     /// What the picks change together, for strategies that measure it.
     pub effect: Option<Effect>,
 }
@@ -86,6 +88,7 @@ impl Picks {
             hard_negatives: None,
             thresholds: Vec::new(),
             own: Vec::new(),
+            gains: false,
             effect: None,
         }
     }
@@ -113,6 +116,11 @@ impl Picks {
     pub fn without_hit(&self) -> Option<usize> {
         self.hard_negatives?;
         Some(self.picks.iter().filter(|pick| pick.hits == Some(0)).count())
+    }
+
+    /// Picks without a gain, which only fill the budget.
+    pub fn without_gain(&self) -> Option<usize> {
+        self.gains.then(|| self.picks.iter().filter(|pick| pick.score == 0.0).count())
     }
 
     /// The picked items.

@@ -84,7 +84,7 @@ pub enum Finding {
         /// All picks.
         of: usize,
     },
-    /// Picks that tell nothing, which only fill the budget: the items that are left do not vary.
+    /// Picks that tell nothing, which only fill the budget: the items that are left do not vary, or are copies.
     NoGain {
         /// Such picks.
         picks: usize,
@@ -210,8 +210,7 @@ impl Known<'_> {
         let without = picks.without_hit().filter(|&count| count > 0);
         let of = picks.picks.len();
         found.extend(without.map(|without| Finding::NoHit { picks: without, of }));
-        let idle = picks.picks.iter().filter(|pick| pick.score == 0.0).count();
-        let idle = Some(idle).filter(|&idle| idle > 0 && picks.effect.is_some());
+        let idle = picks.without_gain().filter(|&count| count > 0);
         found.extend(idle.map(|idle| Finding::NoGain { picks: idle, of }));
         let chance = match (self.problem, sample) {
             (Some(problem), Some(sample)) => sample.chance(problem, of),

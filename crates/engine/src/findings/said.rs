@@ -54,7 +54,7 @@ impl Finding {
                 item(pick)
             ),
             Finding::NoGain { picks, of } => format!(
-                "{picks} of {of} picks tell nothing and only fill the budget: the items that are left do not vary"
+                "{picks} of {of} picks tell nothing and only fill the budget: the items that are left do not vary, or are copies"
             ),
             Finding::NoHit { picks, of } => format!(
                 "{picks} of {of} picks have no hit: fewer items have one than the budget asks for"

@@ -92,6 +92,7 @@ pub(super) fn picks(
     let chosen = cover.pick((budget, explain), progress)?.into_iter().map(pick).collect();
     let measure = Measure::Uncovered;
     let effect = |random| Effect { measure, before, after: cover.uncovered(), random };
-    let picks = Picks { effect: random.map(effect), ..Picks::of(chosen, problem.pool()) };
+    let effect = random.map(effect);
+    let picks = Picks { gains: true, effect, ..Picks::of(chosen, problem.pool()) };
     with_nearest_paired(picks, problem, progress)
 }

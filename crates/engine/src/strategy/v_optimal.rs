@@ -77,7 +77,8 @@ impl Strategy for VOptimal {
             let facts = problem.spend().map(cost).into_iter().collect();
             Pick { near, facts, ..Pick::new(item, gain) }
         };
-        let mut picks = Picks::of(taken.into_iter().map(pick).collect(), problem.pool());
+        let picks = taken.into_iter().map(pick).collect();
+        let mut picks = Picks { gains: true, ..Picks::of(picks, problem.pool()) };
         if problem.explain() > 0 {
             let nearest = nearest(&paired, &design.directions, &picks.indices());
             picks.picks.iter_mut().zip(nearest).for_each(|(pick, near)| pick.near.insert(0, near));

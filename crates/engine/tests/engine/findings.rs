@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use nextpair_core::{Amount, Matrix, Side};
 use nextpair_engine::{
-    BuiltIn, Coverage, Draws, Finding, Given, Guards, HardNegative, Hybrid, Known, LeastSimilar,
-    Metric, Problem, Random, Settings, VOptimal, Weight,
+    BuiltIn, Coverage, Draws, Finding, Given, Guards, HardNegative, Herding, Hybrid, Known,
+    LeastSimilar, Metric, Problem, Random, Settings, VOptimal, Weight,
 };
 use rayon::prelude::*;
 
@@ -363,16 +363,23 @@ fn findings_know_their_places_and_words() {
 #[test]
 fn picks_that_tell_nothing_are_counted() {
     let rows: Vec<f64> = (0..6).flat_map(|i| [1.0 + f64::from(i % 3), 2.0]).collect();
-    let pool = Matrix::from_f64(2, &rows);
-    let strategy = VOptimal::default();
-    let inspected = |pool: &Matrix, budget: usize| {
-        let problem = Problem::of_pool(6).features(pool.clone(), pool.clone()).build().unwrap();
-        let picks = problem.select(&strategy, budget, &()).unwrap();
-        problem.inspect(&strategy, &picks, &()).unwrap()
-    };
-    assert!(!kinds(&inspected(&pool, 2)).contains(&"no-gain"));
-    let same = Matrix::from_f64(2, &[2.0; 12]);
-    let found = inspected(&same, 4);
-    let idle = found.iter().find(|finding| finding.kind() == "no-gain");
-    assert!(matches!(idle, Some(Finding::NoGain { picks: 4, of: 4 })), "{found:?}");
+    let (pool, same) = (Matrix::from_f64(2, &rows), Matrix::from_f64(2, &[2.0; 12]));
+    for explain in [0, 3] {
+        let inspected = |strategy: BuiltIn, pool: &Matrix, budget: usize| {
+            let problem = Problem::of_pool(6).features(pool.clone(), pool.clone());
+            let problem = problem.settings(Settings { explain, ..Settings::default() });
+            let problem = problem.build().unwrap();
+            let picks = problem.select(&strategy, budget, &()).unwrap();
+            problem.inspect(&strategy, &picks, &()).unwrap()
+        };
+        let v_optimal = BuiltIn::from(VOptimal::default());
+        assert!(!kinds(&inspected(v_optimal, &pool, 2)).contains(&"no-gain"));
+        for strategy in [v_optimal, Herding::default().into()] {
+            let found = inspected(strategy, &same, 4);
+            let idle = found.iter().find(|finding| finding.kind() == "no-gain");
+            let all = matches!(idle, Some(Finding::NoGain { picks: 4, of: 4 }));
+            assert!(all, "{strategy} {explain}: {found:?}");
+        }
+        assert!(!kinds(&inspected(Random::default().into(), &same, 4)).contains(&"no-gain"));
+    }
 }
