@@ -351,13 +351,13 @@ pub struct Weighed<'a> {
     pub money: f64,
 }
 
-/// Greedy V-optimal design in all dimensions: indices and gains. What is rounded is rounded here too.
+/// Greedy V-optimal design in all dimensions, after some picks: indices and gains. What is rounded is rounded here too.
 pub fn design(
     pool: &[Vec<f64>],
     paired: &[Vec<f64>],
     weighed: Option<&Weighed<'_>>,
     prior: f64,
-    budget: usize,
+    (before, budget): (&[usize], usize),
 ) -> Vec<(usize, f64)> {
     let weight = |i: usize| weighed.map_or(1.0, |weighed| *weighed.usable.get(i).unwrap_or(&1.0));
     let cost = |i: usize| weighed.map_or(1.0, |weighed| weighed.costs[i]);
@@ -396,7 +396,12 @@ pub fn design(
     let targeted: Vec<Vec<f64>> = x.iter().enumerate().map(rooted).collect();
     let count = (0..all.len()).map(weight).fold(0.0, |sum, weight| sum + weight);
     let targets = square(&|i, j| sum(&targeted, i, j) / count);
-    let own = square(&|i, j| sum(&x[pool.len()..], i, j) + if i == j { prior } else { 0.0 });
+    let observed = |i: usize, j: usize| {
+        before.iter().fold(0.0, |sum, &item| sum + weight(item) * x[item][i] * x[item][j])
+    };
+    let own = square(&|i, j| {
+        sum(&x[pool.len()..], i, j) + observed(i, j) + if i == j { prior } else { 0.0 }
+    });
     let mut inverse = inverse(own);
     let times = |matrix: &[Vec<f64>], x: &[f64]| -> Vec<f64> {
         let entry = |i: usize| (0..dim).fold(0.0, |sum, k| sum + x[k] * matrix[k][i]);
@@ -417,7 +422,8 @@ pub fn design(
     let mut picks: Vec<(usize, f64)> = Vec::new();
     while picks.len() < budget {
         let (mut best, mut most) = ((usize::MAX, 0.0), f64::NEG_INFINITY);
-        for i in (0..pool.len()).filter(|i| picks.iter().all(|pick| pick.0 != *i)) {
+        let taken = |i: &usize| before.contains(i) || picks.iter().any(|pick| pick.0 == *i);
+        for i in (0..pool.len()).filter(|i| !taken(i)) {
             let gain = weight(i) * b[i].max(0.0) / (1.0 + weight(i) * a[i]);
             if cost(i) <= money && gain / cost(i) > most {
                 (best, most) = ((i, gain), gain / cost(i));

@@ -60,7 +60,7 @@ fn picks_and_gains_have_the_bits_of_the_plain_loop() {
         let found = problem.build().unwrap().select(&strategy, budget, &()).unwrap();
         let found: Vec<(usize, u64)> =
             found.picks.iter().map(|pick| (pick.index as usize, pick.score.to_bits())).collect();
-        let expected = reference::design(&pool, &paired, weighed, prior, budget);
+        let expected = reference::design(&pool, &paired, weighed, prior, (&[], budget));
         let expected: Vec<(usize, u64)> =
             expected.into_iter().map(|(item, gain)| (item, gain.to_bits())).collect();
         assert_eq!(found, expected, "case {case}");
@@ -89,19 +89,33 @@ fn axes_keep_what_spreads() {
 
 #[test]
 fn every_gain_is_nearly_the_best_of_all() {
-    // Against a design that is computed again for every pick.
+    // Against a design that is computed again for every pick. More dimensions than items, and copies, too.
     let mut draws = Draws::new(11);
-    let (pool, paired) = (rows(&mut draws, 90, 8, 0), rows(&mut draws, 20, 8, 0));
-    let picks = select(&pool, &paired, VOptimal::default(), 40);
-    let mut paired = paired;
-    let mut left: Vec<(usize, Vec<f64>)> = pool.iter().cloned().enumerate().collect();
-    // All items together stay the same, and so does their mean.
-    for pick in &picks.picks {
-        let rows: Vec<Vec<f64>> = left.iter().map(|(_, row)| row.clone()).collect();
-        let best = reference::design(&rows, &paired, None, 1.0, rows.len());
-        let own = left.iter().position(|(item, _)| *item == pick.index as usize).unwrap();
-        assert!((best[0].1 - pick.score).abs() < 1e-9, "{pick:?} {:?}", best[0]);
-        paired.push(left.remove(own).1);
+    for (case, prior) in [0.05, 0.2, 1.0, 10.0].into_iter().cycle().take(12).enumerate() {
+        let (dim, kind) = [(8, 0), (40, 0), (8, 1)][case / 4];
+        let pool = rows(&mut draws, 40, dim, kind);
+        let paired = rows(&mut draws, [20, 5, 0][case % 3], dim, kind);
+        let usable: Vec<f64> =
+            (0..40).map(|_| if case % 2 == 0 { 1.0 } else { draws.unit() }).collect();
+        let problem = problem(&pool, &paired).usable(usable.clone()).build().unwrap();
+        let strategy = VOptimal { prior: Some(prior), ..VOptimal::default() };
+        let picks = problem.select(&strategy, 30, &()).unwrap();
+        let items: Vec<usize> = picks.indices().into_iter().map(|item| item as usize).collect();
+        for (at, pick) in picks.picks.iter().enumerate() {
+            let again = |costs: &[f64]| {
+                let weighed = reference::Weighed { usable: &usable, costs, money: 1.0 };
+                let after = (&items[..at], 1);
+                reference::design(&pool, &paired, Some(&weighed), prior, after)[0].1
+            };
+            // All are affordable, and then the pick alone.
+            let mut costs = vec![1.0; 40];
+            let best = again(&costs);
+            costs.fill(2.0);
+            costs[items[at]] = 1.0;
+            let own = again(&costs);
+            assert!(best - own < 1e-9, "{case}, {at}: {own} {best}");
+            assert!((own - pick.score).abs() < 1e-9, "{case}, {at}: {own} {pick:?}");
+        }
     }
 }
 
@@ -133,20 +147,6 @@ fn picks_say_what_is_near_and_what_learns() {
 }
 
 #[test]
-fn weights_that_are_none_are_refused() {
-    let mut draws = Draws::new(17);
-    let pool = rows(&mut draws, 4, 3, 0);
-    let refused = |change: &dyn Fn(ProblemBuilder) -> ProblemBuilder| -> String {
-        let built = change(problem(&pool, &[])).build();
-        let picked = built.and_then(|problem| problem.select(&VOptimal::default(), 2, &()));
-        picked.map(|picks| format!("{picks:?}")).unwrap_or_else(|error: Error| error.to_string())
-    };
-    let spend = |costs: &[f64], money| Some(Spend { costs: costs.to_vec(), money });
-    for (costs, money, said) in [
-        (&[1.0, 2.0][..], 5.0, "2 costs for 4 pool items"),
-        (&[1.0, 2.0, 0.0, 1.0], 5.0, "the cost of pool item 2 is 0"),
-        (&[1.0, f64::NAN, 1.0, 1.0], 5.0, "the cost of pool item 1 is NaN"),
-#[test]
 fn a_random_batch_is_observed_with_the_weights_of_its_items() {
     let mut draws = Draws::new(15);
     let (pool, paired) = (rows(&mut draws, 40, 6, 0), rows(&mut draws, 9, 6, 0));
@@ -163,6 +163,20 @@ fn a_random_batch_is_observed_with_the_weights_of_its_items() {
     }
 }
 
+#[test]
+fn weights_that_are_none_are_refused() {
+    let mut draws = Draws::new(17);
+    let pool = rows(&mut draws, 4, 3, 0);
+    let refused = |change: &dyn Fn(ProblemBuilder) -> ProblemBuilder| -> String {
+        let built = change(problem(&pool, &[])).build();
+        let picked = built.and_then(|problem| problem.select(&VOptimal::default(), 2, &()));
+        picked.map(|picks| format!("{picks:?}")).unwrap_or_else(|error: Error| error.to_string())
+    };
+    let spend = |costs: &[f64], money| Some(Spend { costs: costs.to_vec(), money });
+    for (costs, money, said) in [
+        (&[1.0, 2.0][..], 5.0, "2 costs for 4 pool items"),
+        (&[1.0, 2.0, 0.0, 1.0], 5.0, "the cost of pool item 2 is 0"),
+        (&[1.0, f64::NAN, 1.0, 1.0], 5.0, "the cost of pool item 1 is NaN"),
         (&[1.0; 4], -1.0, "spend is -1; it must be a number above 0"),
         (&[3.0; 4], 2.0, "2 is too little to spend: the cheapest item costs 3"),
     ] {
@@ -170,6 +184,8 @@ fn a_random_batch_is_observed_with_the_weights_of_its_items() {
     }
     let unlikely = vec![0.5, 1.5, 0.1, 0.2];
     assert_eq!(refused(&|p| p.usable(unlikely.clone())), "the probability of pool item 1 is 1.5");
+    let says = "the probability of every pool item is 0: there is nothing to pair";
+    assert_eq!(refused(&|p| p.usable(vec![0.0; 4])), says);
     let built = problem(&pool, &pool).usable(vec![0.5; 4]).build().unwrap();
     let error = built.select(&nextpair_engine::CoreSet::default(), 1, &()).unwrap_err();
     assert_eq!(error.to_string(), "core-set does not weigh items by probabilities; v-optimal does");
@@ -179,7 +195,7 @@ fn a_random_batch_is_observed_with_the_weights_of_its_items() {
 fn pools_of_many_pieces_have_the_bits_of_the_plain_loop() {
     let mut draws = Draws::new(19);
     let (pool, paired) = (rows(&mut draws, 2500, 5, 0), rows(&mut draws, 1100, 5, 0));
-    let expected = reference::design(&pool, &paired, None, 1.0, 25);
+    let expected = reference::design(&pool, &paired, None, 1.0, (&[], 25));
     let all: Vec<Picks> = [1, 3]
         .map(|threads| {
             let threads = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -192,5 +208,3 @@ fn pools_of_many_pieces_have_the_bits_of_the_plain_loop() {
         assert_eq!(pick.near.len(), 4, "{pick:?}");
     }
 }
-    let says = "the probability of every pool item is 0: there is nothing to pair";
-    assert_eq!(refused(&|p| p.usable(vec![0.0; 4])), says);
