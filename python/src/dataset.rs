@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use nextpair::core::Error;
-use nextpair::data::dataset::{Dataset as Opened, FeatureSet, Per};
+use nextpair::data::dataset::{Dataset as Opened, DrawnSplits, FeatureSet, Per};
 use nextpair::data::import::{
-    self, Coco, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy, Leniency, Table,
-    Tally, WebDataset,
+    self, Coco, Drawn, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy, Leniency,
+    Table, Tally, WebDataset,
 };
 use nextpair::data::{AtomicFile, Columns, npy, scenes};
 use nextpair::encode::{
@@ -325,6 +325,8 @@ pub(crate) struct GivenSource {
     ids: Option<PathBuf>,
     captions: Option<PathBuf>,
     max_captions: usize,
+    dev: f64,
+    test: f64,
 }
 
 impl GivenSource {
@@ -381,8 +383,9 @@ pub(crate) fn import_dataset(
         let leniency =
             Leniency { skip_bad: given.skip_bad, images_optional: given.images_optional };
         let out = given.out.clone();
-        let importer = given.importer()?;
-        let summary = import::import_leniently(&*importer, &out, leniency, progress)?;
+        let splits = DrawnSplits::new(given.dev, given.test)?;
+        let importer = Drawn { source: given.importer()?, splits };
+        let summary = import::import_leniently(&importer, &out, leniency, progress)?;
         let said = |tally: &Tally| {
             format!("{} x {}, such as {}", tally.count, tally.what, tally.examples.join("; "))
         };

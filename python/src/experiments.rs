@@ -124,6 +124,7 @@ pub(crate) fn rehearse(
     given: Given,
     budget: usize,
     seeds: usize,
+    dev: Option<f64>,
     place: Place,
     how: How<'_>,
 ) -> PyResult<(String, String, String, String)> {
@@ -131,6 +132,10 @@ pub(crate) fn rehearse(
     how.work(py, move |progress| {
         let (keys, model) = given.read()?;
         let settings = RehearsalSettings::new(keys, model, budget, seeds)?;
+        let settings = match dev {
+            Some(share) => settings.with_dev(share, &folder)?,
+            None => settings,
+        };
         let mut rehearsal = Rehearsal::open(&folder, settings, &options(&device)?)?;
         while let Some(scenario) = rehearsal.next(progress)? {
             scenario.run(jobs.unwrap_or_else(|| scenario.jobs()), &Told(progress))?;

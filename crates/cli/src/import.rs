@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use nextpair::data::dataset::{Dataset, TRAIN};
+use nextpair::data::dataset::{Dataset, DrawnSplits, TRAIN};
 use nextpair::data::import::{
-    self, BottomUp, Coco, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy, Leniency,
-    Scan, Summary, Table, Tally, WebDataset,
+    self, BottomUp, Coco, Drawn, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy,
+    Leniency, Scan, Summary, Table, Tally, WebDataset,
 };
 use nextpair::data::scenes::Settings;
 use nextpair::data::{Error, Side};
@@ -40,6 +40,13 @@ struct Places {
     /// and people see their names
     #[arg(long)]
     images_optional: bool,
+    /// Move this share of the paired training items to the split dev, on which rehearsals test. Drawn
+    /// by their ids, so that items keep their split when others are added
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    dev: f64,
+    /// Move this share of them to the split test
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    test: f64,
 }
 
 /// The folder of images, for kinds that name images without holding them.
@@ -149,7 +156,7 @@ enum SourceKind {
         /// The column of ids [default: the image path is the id]
         #[arg(long, value_name = "NAME")]
         id_col: Option<String>,
-        /// The column of splits
+        /// The column of splits [default: split, if it is there]
         #[arg(long, value_name = "NAME")]
         split_col: Option<String>,
         /// The split of rows that have none
@@ -237,6 +244,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         }
         Kind::Source(kind) => {
             let (places, importer) = kind.importer()?;
+            let importer = places.drawn(importer)?;
             interrupt::ask_to_stop(interrupt::nothing_kept);
             let leniency =
                 Leniency { skip_bad: places.skip_bad, images_optional: places.images_optional };
@@ -270,6 +278,13 @@ pub(crate) fn stops_with_scenes(out: &Path, images: usize) {
         let out = typed::path(&out);
         format!("{kept} of {images} scenes are kept for {out}. Go on with: {again}")
     });
+}
+
+impl Places {
+    /// Returns the source with the splits that are drawn from it.
+    fn drawn(&self, source: Box<dyn Importer>) -> Result<Box<dyn Importer>> {
+        Ok(Box::new(Drawn { source, splits: DrawnSplits::new(self.dev, self.test)? }))
+    }
 }
 
 impl Regions {

@@ -52,6 +52,10 @@ pub(crate) struct Args {
     /// The half that unpaired items have
     #[arg(long, value_parser = sides(), default_value = "image")]
     pool: Side,
+    /// Test on this share of the paired training items, drawn by their ids, if there is no split dev. The
+    /// dataset stays as it is
+    #[arg(long, value_name = "SHARE")]
+    dev: Option<f64>,
     /// Only these items count as paired: a file with one id a line
     #[arg(long, value_name = "FILE")]
     paired: Option<PathBuf>,
@@ -83,6 +87,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ensure!(jobs > 0, "--jobs is 0; at least one is needed");
     }
     let settings = args.settings()?;
+    let settings = match args.dev {
+        Some(share) => settings.with_dev(share, &args.out)?,
+        None => settings,
+    };
     let advice = rehearse(settings, &args.out, args.jobs, &options(args.device.device()))?;
     args.next(&advice).say();
     Ok(ExitCode::SUCCESS)

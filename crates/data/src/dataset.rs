@@ -16,6 +16,7 @@
 
 mod addition;
 mod draft;
+mod drawn_splits;
 mod enlarged;
 mod extended;
 mod feature_source;
@@ -36,6 +37,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use addition::{Added, Addition, EncodedSet};
 pub(crate) use draft::Draft;
+pub use drawn_splits::DrawnSplits;
 pub use extended::{AddedImages, AddedItem};
 pub use feature_source::{FeatureSource, NewRows};
 pub use features::Features;

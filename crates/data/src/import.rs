@@ -7,6 +7,7 @@
 mod bottom_up;
 mod captions;
 mod coco;
+mod drawn;
 mod embeddings;
 mod findings;
 mod flickr;
@@ -26,6 +27,7 @@ use std::path::Path;
 
 pub use bottom_up::BottomUp;
 pub use coco::Coco;
+pub use drawn::Drawn;
 pub use embeddings::Embeddings;
 pub use findings::{Findings, Tally};
 pub use flickr::Flickr;
@@ -105,6 +107,9 @@ pub fn import_leniently(
     draft.finish(&manifest)?;
     Ok(summary)
 }
+
+/// The kind of finding for a column that is read by nothing.
+const UNUSED_COLUMN: &str = "column that is not used";
 
 /// Returns whether a name is that of an image file.
 fn has_image_extension(name: &str) -> bool {

@@ -17,7 +17,7 @@ mod prior;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nextpair_data::dataset::{DEV, Dataset};
+use nextpair_data::dataset::{DEV, Dataset, DrawnSplits};
 use nextpair_data::{Amount, Progress};
 use nextpair_engine::{BuiltIn, CoreSet, HardNegative, Herding, LeastSimilar, Novelty};
 use nextpair_models::{Config, Corpus, Training};
@@ -59,6 +59,20 @@ impl RehearsalSettings {
             experiment.strategies = Self::usual_strategies(&experiment.model);
         }
         Ok(RehearsalSettings { experiment, budget, seeds })
+    }
+
+    /// Tests on this share of the paired training items, which are drawn by their ids and bought no more.
+    /// The dataset stays as it is: `folder` gets one with this split.
+    pub fn with_dev(mut self, share: f64, folder: &Path) -> Result<Self, Error> {
+        let splits = DrawnSplits::new(share, 0.0)?;
+        let experiment = &mut self.experiment;
+        let dataset = Dataset::open(&experiment.dataset)?;
+        fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
+        let place = folder.join("dataset");
+        experiment.dataset = std::path::absolute(&place).map_err(|e| Error::io(&place, e))?;
+        dataset.with_splits(&experiment.dataset, splits)?;
+        experiment.only.retain(|id| splits.split_of(id, None).is_none());
+        Ok(self)
     }
 
     /// Returns the strategies to compare unless others are named: the default one, one of every kind that has
@@ -235,7 +249,8 @@ fn count_paired(experiment: &Experiment) -> Result<usize, Error> {
     let folder = corpus.dataset().folder();
     if corpus.dev_items(1).is_empty() {
         let what = "there is no split dev with image features and captions, on which a rehearsal \
-                    tests its models; put some of the paired items into it";
+                    tests its models; `nextpair rehearse --dev 0.2` tests on a fifth of the paired \
+                    items, and `nextpair import --dev 0.1` makes a dataset with a split dev";
         return Err(Error::file(folder, what));
     }
     let whole = corpus.training_items().into_iter().filter(|&item| corpus.is_whole(item)).count();

@@ -101,6 +101,8 @@ class Dataset:
         ids: Place | None = None,
         captions: Place | None = None,
         max_captions: int = 5,
+        dev: float = 0.0,
+        test: float = 0.0,
         skip_bad: bool = False,
         images_optional: bool = False,
         progress: bool | Listener | None = None,
@@ -110,7 +112,8 @@ class Dataset:
 
         `image`, `caption`, `id` and `split_column` name columns, `split` is that of rows without one, and
         `image_dir` is where images lie that are named and not held. `other`, `ids` and `captions` are files
-        beside embeddings, of the `side` they are of.
+        beside embeddings, of the `side` they are of. `dev` and `test` are the shares of the paired training items
+        that become these splits, drawn by their ids.
         """
         if kind not in _KINDS:
             raise SettingError(f"kind: {kind!r} is none of {', '.join(_KINDS)}")
@@ -131,6 +134,8 @@ class Dataset:
             "ids": _path(ids),
             "captions": _path(captions),
             "max_captions": whole("max_captions", max_captions),
+            "dev": dev,
+            "test": test,
         }
         with listening(progress) as listener:
             findings = _engine.import_dataset(given, (thread_count(threads), listener))

@@ -128,6 +128,8 @@ class GivenSource(TypedDict):
     ids: Path | None
     captions: Path | None
     max_captions: int
+    dev: float
+    test: float
 
 class GivenEncoder(TypedDict):
     side: str
@@ -186,6 +188,7 @@ def rehearse(
     given: tuple[str, Path],
     budget: int,
     seeds: int,
+    dev: float | None,
     place: tuple[Path, int | None, str],
     how: How,
 ) -> tuple[str, str, str, str]: ...

@@ -266,6 +266,7 @@ def rehearse(
     price: float | None = None,
     pool_side: Literal["image", "text"] = "image",
     paired: Sequence[str] | None = None,
+    dev: float | None = None,
     training: dict[str, Any] | None = None,
     features: str | None = None,
     text_features: str | None = None,
@@ -279,7 +280,8 @@ def rehearse(
 
     `model` is the name of a published one, or its table of settings, with `architecture`; `training` are
     settings of its training. The rehearsal is kept in the folder `out`; one that was stopped goes on.
-    `paired` are the ids of the only items that count as paired. Everything else as `nextpair rehearse` does,
+    `paired` are the ids of the only items that count as paired. `dev` is the share of them to test on, if the
+    dataset has no split dev. Everything else as `nextpair rehearse` does,
     which also says what is compared unless `strategies` are named.
     """
     if pool_side not in ("image", "text"):
@@ -300,7 +302,8 @@ def rehearse(
     with listening(progress) as listener:
         how: _engine.How = (thread_count(threads), listener)
         number = None if jobs is None else _at_least_one("jobs", jobs)
-        raw = _engine.rehearse(given, whole("budget", budget), whole("seeds", seeds), (folder, number, device), how)
+        numbers = (whole("budget", budget), whole("seeds", seeds))
+        raw = _engine.rehearse(given, *numbers, dev, (folder, number, device), how)
     return Rehearsal(raw, folder / "rehearsal.html")
 
 

@@ -82,6 +82,29 @@ fn bad_entries_stop_an_import_unless_they_are_skipped() {
 }
 
 #[test]
+fn every_import_can_draw_its_splits() {
+    let folder = folder_with_images();
+    let path = folder.path();
+    let rows: String = (0..60).map(|id| format!("{id}\t10.png\tdog {id}\n")).collect();
+    fs::write(path.join("src/t.tsv"), format!("id\tfilepath\ttitle\n{rows}")).unwrap();
+    let run = nextpair(path, "import table src/t.tsv ds --id-col id --dev 0.3 --test 0.2");
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let items = json_lines(&fs::read_to_string(path.join("ds/items.jsonl")).unwrap());
+    for split in ["train", "dev", "test"] {
+        assert!(items.iter().any(|item| item["split"] == split), "{split}");
+    }
+    let run = nextpair(path, "import table src/t.tsv ds2 --dev 0.6 --test 0.4");
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("leave nothing to train on"), "{}", run.stderr);
+    for kind in
+        ["karpathy", "scan", "coco", "flickr", "folder", "webdataset", "parquet", "embeddings"]
+    {
+        let run = nextpair(path, &format!("import {kind} --help"));
+        assert!(run.stdout.contains("--dev <SHARE>"), "{kind}: {}", run.stdout);
+    }
+}
+
+#[test]
 fn every_kind_has_its_flags() {
     for kind in [
         "karpathy",

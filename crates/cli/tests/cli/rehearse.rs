@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::datasets::tree;
 use crate::scenario::Lab;
+use crate::world::json_lines;
 
 const SETTINGS: &str = r#"[model]
 architecture = "vse"
@@ -117,6 +119,29 @@ fn what_cannot_be_rehearsed_is_refused() {
     let items = fs::read_to_string(lab.path("ds/items.jsonl")).unwrap();
     lab.write("ds/items.jsonl", &items.replace("\"dev\"", "\"other\""));
     lab.refused(&format!("{REHEARSE} --out y"), "there is no split dev");
+    for way in ["`nextpair rehearse --dev 0.2`", "`nextpair import --dev 0.1`"] {
+        lab.refused(&format!("{REHEARSE} --out y"), way);
+    }
+    lab.refused(&format!("{REHEARSE} --out y --dev 2"), "dev: 2 is not a share");
+}
+
+#[test]
+fn a_rehearsal_makes_its_own_dev_and_leaves_the_dataset_alone() {
+    let lab = lab();
+    let items = lab.read("ds/items.jsonl").replace("\"dev\"", "\"train\"");
+    lab.write("ds/items.jsonl", &items.replace("\"test\"", "\"train\""));
+    let before = tree(&lab.path("ds"));
+    lab.succeeds(&format!("{REHEARSE} --dev 0.2"));
+    assert!(tree(&lab.path("ds")) == before);
+    let made = json_lines(&lab.read("rehearsal/dataset/items.jsonl"));
+    let dev = made.iter().filter(|item| item["split"] == "dev").count();
+    assert!((12..36).contains(&dev), "{dev} of 120");
+    assert_eq!(advice(&lab, "rehearsal")["paired"], 120 - dev);
+    // The next one finds the same items, and goes on with the same rehearsal.
+    let again = lab.succeeds(&format!("{REHEARSE} --dev 0.2"));
+    assert!(
+        !again.stdout.is_empty() && json_lines(&lab.read("rehearsal/dataset/items.jsonl")) == made
+    );
 }
 
 #[test]

@@ -239,7 +239,7 @@ impl Dataset {
     }
 
     /// Image features. An item may have them without the name of an image.
-    fn image_features(&self) -> Result<Vec<Features>, Error> {
+    pub(super) fn image_features(&self) -> Result<Vec<Features>, Error> {
         let sets = self.manifest.features.iter();
         let of_images = sets.filter(|set| (set.side, set.per) == (Side::Image, Per::Item));
         of_images.map(|set| self.open_features(set)).collect()

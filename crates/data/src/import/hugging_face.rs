@@ -9,12 +9,13 @@ mod columns;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use ::parquet::data_type::ByteArray;
 
-use super::{Entry, Importer, Sink, split_in_name};
+use super::{Entry, Importer, Sink, UNUSED_COLUMN, split_in_name};
 use crate::Error;
 use crate::dataset::{Item, check_inside};
 use crate::parquet::columns::{Values, each_row, leaves};
@@ -52,6 +53,8 @@ struct TableFile {
     /// Its path below the source, without its ending.
     name: String,
     columns: Columns,
+    /// Names of columns that are not read.
+    unused: Vec<String>,
 }
 
 impl Importer for HuggingFace {
@@ -71,6 +74,10 @@ impl Importer for HuggingFace {
             }
             None
         };
+        let unused: BTreeSet<&String> = tables.iter().flat_map(|table| &table.unused).collect();
+        for column in unused {
+            sink.note(UNUSED_COLUMN, column)?;
+        }
         let mut rows = 0usize;
         for table in &tables {
             rows = rows.saturating_add(outline(&table.path)?.1);
@@ -115,8 +122,10 @@ impl HuggingFace {
         }
         found.sort();
         let table = |(name, path): (String, PathBuf)| {
-            let columns = Columns::of(self, &path, &leaves(&path)?)?;
-            Ok(TableFile { path, name, columns })
+            let leaves = leaves(&path)?;
+            let columns = Columns::of(self, &path, &leaves)?;
+            let unused = columns.unused(&leaves);
+            Ok(TableFile { path, name, columns, unused })
         };
         found.into_iter().map(table).collect()
     }

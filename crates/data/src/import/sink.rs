@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::findings::Log;
 use super::same_image::{self, Print, Seen};
 use super::{Counts, Summary};
-use crate::dataset::{FeatureSet, ITEMS, Item, Items, Manifest, Per, check_caption};
+use crate::dataset::{DrawnSplits, FeatureSet, ITEMS, Item, Items, Manifest, Per, check_caption};
 use crate::{Error, Progress, Side, npy, picture};
 
 /// Entries whose images are checked together.
@@ -53,6 +53,8 @@ pub struct Sink<'a> {
     folder: PathBuf,
     manifest: Manifest,
     leniency: Leniency,
+    /// Splits that are drawn from the training items.
+    drawn: Option<DrawnSplits>,
     progress: &'a dyn Progress,
     items: BufWriter<File>,
     log: Log,
@@ -79,6 +81,7 @@ impl<'a> Sink<'a> {
             folder: folder.to_path_buf(),
             manifest,
             leniency,
+            drawn: None,
             progress,
             items: BufWriter::new(items),
             log: Log::create(&folder.join("import.jsonl"))?,
@@ -90,6 +93,11 @@ impl<'a> Sink<'a> {
             available: BTreeMap::new(),
             splits: BTreeMap::new(),
         })
+    }
+
+    /// Draws splits for the training items that come from now on.
+    pub(super) fn draw(&mut self, splits: DrawnSplits) {
+        self.drawn = Some(splits);
     }
 
     /// Sets the folder of the image paths, so that the image files are checked.
@@ -322,7 +330,15 @@ impl<'a> Sink<'a> {
     }
 
     fn write(&mut self, entry: Entry) -> Result<(), Error> {
-        let Entry { item, image_row, text_row, .. } = entry;
+        let Entry { mut item, image_row, text_row, .. } = entry;
+        let has_image = item.image.is_some() || image_row.is_some();
+        let has_text = !item.captions.is_empty() || text_row.is_some();
+        // Half a pair tests nothing, and would be lost to the pool.
+        if let Some(drawn) = self.drawn.filter(|_| has_image && has_text)
+            && let Some(split) = drawn.split_of(&item.id, item.split.as_deref())
+        {
+            item.split = Some(split.to_owned());
+        }
         let fail = |e: std::io::Error| Error::io(&self.folder.join(ITEMS), e);
         serde_json::to_writer(&mut self.items, &item).map_err(|e| fail(e.into()))?;
         self.items.write_all(b"\n").map_err(fail)?;
@@ -330,8 +346,6 @@ impl<'a> Sink<'a> {
             let row = row.map_or(-1, |row| row as i64);
             self.rows.entry(side).or_default().push(row);
         }
-        let has_image = item.image.is_some() || image_row.is_some();
-        let has_text = !item.captions.is_empty() || text_row.is_some();
         let counts = self.splits.entry(item.split).or_default();
         counts.items += 1;
         counts.images += usize::from(has_image);
@@ -348,6 +362,12 @@ impl<'a> Sink<'a> {
         self.write_pending()?;
         let synced = self.items.flush().and_then(|()| self.items.get_ref().sync_all());
         synced.map_err(|e| Error::io(&self.folder.join(ITEMS), e))?;
+        for (split, share) in self.drawn.iter().flat_map(DrawnSplits::shares) {
+            if share > 0.0 && !self.splits.contains_key(&Some(split.to_owned())) {
+                let what = "split of which no item was drawn";
+                self.log.note(what, &format!("{split}: {share} of the paired items is too few"))?;
+            }
+        }
         let findings = self.log.finish()?;
         let count = findings.bad_count();
         if count > 0 && !self.leniency.skip_bad {

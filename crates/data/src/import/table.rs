@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use csv::StringRecord;
 
-use super::{Entry, Importer, Sink};
+use super::{Entry, Importer, Sink, UNUSED_COLUMN, split_in_name};
 use crate::dataset::{Item, TRAIN};
 use crate::lines::Lines;
 use crate::rows::{Newlines, reason};
@@ -14,6 +14,8 @@ use crate::{Error, listed, mapping, ordinary, stamp};
 /// The columns of open_clip's tables.
 const IMAGE_COLUMN: &str = "filepath";
 const CAPTION_COLUMN: &str = "title";
+/// The usual column of splits.
+const SPLIT_COLUMN: &str = "split";
 
 /// A table with one row per caption. Rows of one image are one item.
 #[derive(Clone, Debug)]
@@ -28,7 +30,7 @@ pub struct Table {
     pub caption_column: Option<String>,
     /// The column of ids; without it the image path is the id.
     pub id_column: Option<String>,
-    /// The column of splits.
+    /// The column of splits; the default is `split`, if it exists.
     pub split_column: Option<String>,
     /// The split of rows without one.
     pub split: String,
@@ -156,7 +158,12 @@ impl Table {
         if image.is_none() && caption.is_none() {
             named(&Some(format!("{IMAGE_COLUMN} or {CAPTION_COLUMN}")))?;
         }
-        let (id, split) = (named(&self.id_column)?, named(&self.split_column)?);
+        let id = named(&self.id_column)?;
+        let split = usual(&self.split_column, SPLIT_COLUMN)?;
+        let used = [image, caption, id, split];
+        for (_, name) in header.iter().enumerate().filter(|(at, _)| !used.contains(&Some(*at))) {
+            sink.note(UNUSED_COLUMN, name.trim())?;
+        }
         Ok(Columns { image, caption, id, split })
     }
 
@@ -188,6 +195,7 @@ impl Table {
             (None, None) => format!("row-{}", record.position().map_or(0, |p| p.record())),
         };
         let split = field(columns.split).unwrap_or(&self.split);
+        let split = split_in_name(split).unwrap_or(split);
         match known.get(&id).map(|&at| &mut items[at].item) {
             Some(item) if item.image.as_deref() != image => {
                 sink.bad("id with two images", &place, &id)?;

@@ -1,6 +1,9 @@
 //! CSV and TSV tables, and folders with metadata.
 
-use nextpair_data::import::{Folder, Table};
+use std::collections::BTreeMap;
+
+use nextpair_data::dataset::DrawnSplits;
+use nextpair_data::import::{Drawn, Folder, Table};
 
 use crate::source::{Source, item, no_such_file, says};
 
@@ -40,7 +43,7 @@ fn open_clip_tables() {
         split_column: Some("part".into()),
         ..table(&source, "t.tsv")
     };
-    assert_eq!(source.import(&named).items(), [item("k1", "val", Some("a.png"), &["x 'y'"])]);
+    assert_eq!(source.import(&named).items(), [item("k1", "dev", Some("a.png"), &["x 'y'"])]);
 }
 
 #[test]
@@ -94,6 +97,55 @@ fn an_image_is_one_item_of_one_split() {
     source.file("t.csv", "filepath,title,id\na.png,x,1\nb.png,y,1\n");
     let id = Table { id_column: Some("id".into()), ..table(&source, "t.csv") };
     assert!(source.refused(&id).contains("id with two images: "));
+}
+
+#[test]
+fn the_usual_column_of_splits_is_taken_and_others_are_named_once() {
+    let source = Source::new();
+    for (shade, name) in ["a.png", "b.png", "c.png"].into_iter().enumerate() {
+        source.image(name, shade as u8);
+    }
+    source.file(
+        "t.csv",
+        "filepath,title,split,price,licence\na.png,x,test,1,cc\nb.png,y,validation,2,cc\nc.png,z,,3,cc\n",
+    );
+    let imported = source.import(&table(&source, "t.csv"));
+    let splits: Vec<Option<String>> = imported.items().into_iter().map(|item| item.split).collect();
+    assert_eq!(splits, ["test", "dev", "train"].map(|split| Some(split.to_owned())));
+    assert_eq!(imported.notes(), ["2 x column that is not used: price; licence"]);
+}
+
+#[test]
+fn splits_are_drawn_from_paired_training_items_and_stay() {
+    let source = Source::new();
+    source.image("a.png", 1);
+    let rows = |count: usize| -> String {
+        let row = |id| format!("{id},a.png,caption {id},{}\n", if id < 100 { "test" } else { "" });
+        let unpaired = |id| format!("u{id},a.png,,\n");
+        let header = "id,filepath,title,split\n".to_owned();
+        (0..count).map(row).chain((0..50).map(unpaired)).fold(header, |text, row| text + &row)
+    };
+    let import = |rows: String| {
+        source.file("t.csv", rows);
+        let table = Table { id_column: Some("id".into()), ..table(&source, "t.csv") };
+        let splits = DrawnSplits::new(0.2, 0.1).unwrap();
+        let imported = source.import(&Drawn { source: Box::new(table), splits });
+        let items = imported.items().into_iter();
+        items.map(|item| (item.id, item.split.unwrap())).collect::<BTreeMap<String, String>>()
+    };
+    let (few, more) = (import(rows(400)), import(rows(500)));
+    assert!(few.iter().all(|(id, split)| more[id] == *split), "items keep their splits");
+    let count = |split: &str| more.values().filter(|own| *own == split).count();
+    // A fifth and a tenth of 400, beside the 100 of the source.
+    assert!((60..100).contains(&count("dev")), "{}", count("dev"));
+    assert!((120..160).contains(&count("test")), "{}", count("test"));
+    let of = |id: &str| more.iter().filter(|(own, _)| own.starts_with(id)).collect::<Vec<_>>();
+    assert!(of("u").iter().all(|(_, split)| *split == "train"), "unpaired ones stay in the pool");
+
+    source.file("t.csv", "filepath,title\na.png,x\n");
+    let splits = DrawnSplits::new(0.000001, 0.0).unwrap();
+    let imported = source.import(&Drawn { source: Box::new(table(&source, "t.csv")), splits });
+    assert!(says(&imported.notes(), &["split of which no item was drawn", "dev"]));
 }
 
 #[test]

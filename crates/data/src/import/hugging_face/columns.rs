@@ -77,6 +77,18 @@ impl Columns {
         let single = [self.bytes, self.path, self.id, self.split];
         single.into_iter().flatten().chain(self.captions.iter().copied()).collect()
     }
+
+    /// The names of columns of which nothing is read.
+    pub(super) fn unused(&self, leaves: &[Leaf]) -> Vec<String> {
+        let wanted = self.wanted();
+        let mut names: Vec<&String> = leaves.iter().filter_map(|leaf| leaf.parts.first()).collect();
+        names.dedup();
+        let is_read = |name: &String| {
+            let mut own = leaves.iter().filter(|leaf| leaf.parts.first() == Some(name));
+            own.any(|leaf| wanted.contains(&leaf.index))
+        };
+        names.into_iter().filter(|name| !is_read(name)).cloned().collect()
+    }
 }
 
 /// The stored columns of a file.

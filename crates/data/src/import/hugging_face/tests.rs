@@ -151,7 +151,12 @@ fn columns_are_found_and_named() {
     );
     let importer = lab.importer("t.parquet");
     let named = HuggingFace { id_column: Some("img_id".into()), ..importer.clone() };
-    let (dataset, _) = lab.import(&named, Leniency::default()).unwrap();
+    let (dataset, summary) = lab.import(&named, Leniency::default()).unwrap();
+    let unused = &summary.findings.notes[0];
+    assert_eq!(
+        (unused.what, &unused.examples[..]),
+        ("column that is not used", &["note".into()][..])
+    );
     let items: Vec<_> = dataset.items().iter().collect();
     assert_eq!((items[0].id.as_str(), items[1].id.as_str()), ("70", "71"));
     assert_eq!(items[0].captions, ["one", "two"]);
