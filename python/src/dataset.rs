@@ -8,7 +8,7 @@ use nextpair::data::import::{
     self, Coco, Drawn, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy, Leniency,
     Table, Tally, WebDataset,
 };
-use nextpair::data::{AtomicFile, Columns, npy, scenes};
+use nextpair::data::{Columns, scenes};
 use nextpair::encode::{
     DatasetEncoders, ImageEncoder, Output, Pooling, Preprocess, TIME_LIMIT, TextEncoder,
     TextPooling, embed_images, embed_texts,
@@ -96,7 +96,7 @@ impl Dataset {
         let found = self.opened.features(side_of(side), name);
         let (set, features) = found.map_err(|error| errors::raise(py, error))?;
         let matrix = features.matrix();
-        let rows = (0..self.owners(set.per)).map(|owner| features.row(owner)).collect();
+        let rows = (0..self.opened.owners(set.per)).map(|owner| features.row(owner)).collect();
         let size = matrix.rows() * matrix.locals() * matrix.dim();
         // NumPy has no bfloat16: single precision holds its numbers.
         let stored = matrix.dtype().in_npy();
@@ -143,7 +143,7 @@ impl Dataset {
         let (name, side, per) = about;
         let side = side_of(&side);
         let per = if per == "caption" { Per::Caption } else { Per::Item };
-        let owners = self.owners(per);
+        let owners = self.opened.owners(per);
         how.work(py, move |_| {
             let lock = opened.lock()?;
             // Before files of the same name are replaced.
@@ -153,38 +153,14 @@ impl Dataset {
                 return Err(Error::format(opened.folder(), what).into());
             }
             let taken = |set: &FeatureSet| (set.side, &set.name) == (side, &name);
-            if opened.manifest().features.iter().any(taken) {
-                if !replace {
-                    let what = format!(
-                        "{side} features {name} exist already; give another name, or replace=True"
-                    );
-                    return Err(Error::format(opened.folder(), what).into());
-                }
-                // Before their files change: never old rows with new numbers.
-                opened.remove_features(&lock, side, &name)?;
+            if !replace && opened.manifest().features.iter().any(taken) {
+                let what = format!(
+                    "{side} features {name} exist already; give another name, or replace=True"
+                );
+                return Err(Error::format(opened.folder(), what).into());
             }
-            let stem = format!("features/{name}.{side}");
-            let place = |what: &str| PathBuf::from(format!("{stem}{what}.npy"));
-            std::fs::create_dir_all(opened.folder().join("features"))
-                .map_err(|error| Error::io(opened.folder(), error))?;
-            let path = opened.folder().join(place(""));
-            let mut file = AtomicFile::create(&path)?;
-            npy::write_matrix(&mut file, &matrix).map_err(|error| Error::io(&path, error))?;
-            file.commit()?;
-            let rows = match rows {
-                None => None,
-                Some(rows) => {
-                    let path = opened.folder().join(place(".rows"));
-                    let mut file = AtomicFile::create(&path)?;
-                    npy::write_i64(&mut file, &rows).map_err(|error| Error::io(&path, error))?;
-                    file.commit()?;
-                    Some(place(".rows"))
-                }
-            };
-            let digests = Default::default();
-            let (files, made_by) = (vec![place("")], None);
-            let set = FeatureSet { name, side, per, files, rows, made_by, digests };
-            Ok(opened.add_features(&lock, set)?)
+            opened.write_features(&lock, (&name, side, per), &matrix, rows.as_deref())?;
+            Ok(())
         })
     }
 
@@ -231,16 +207,6 @@ impl Dataset {
             let refused = added.refused.into_iter().collect();
             Ok((added.captions, added.images, added.paired, added.known, refused))
         })
-    }
-}
-
-impl Dataset {
-    /// How many items or captions there are.
-    fn owners(&self, per: Per) -> usize {
-        match per {
-            Per::Item => self.opened.items().len(),
-            Per::Caption => self.opened.items().captions(),
-        }
     }
 }
 

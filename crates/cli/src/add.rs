@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use nextpair::data::Side;
-use nextpair::data::dataset::Dataset;
+use nextpair::data::dataset::{Dataset, FeatureSource, GivenVectors, PlacedAnswers};
+use nextpair::data::{Side, open};
 use nextpair::encode::DatasetEncoders;
 use nextpair::{Added, Addition};
 use serde::Serialize;
@@ -35,6 +35,14 @@ pub(crate) struct Args {
     /// also looked for beside the answers, and among what people brought to `nextpair annotate`
     #[arg(long, value_name = "FOLDER")]
     images: Option<PathBuf>,
+    /// Vectors of the captions in the answers, or of images that people brought, made by your own encoder: a row
+    /// for every answer or for every caption, in their order, or a Parquet file with the ids of the items
+    #[arg(long, value_name = "FILE")]
+    features: Option<PathBuf>,
+    /// With --features: the features that they belong to [default: the last that were added, or the name of
+    /// the file]
+    #[arg(long, value_name = "NAME", requires = "features")]
+    name: Option<String>,
     /// Print what was added as JSON
     #[arg(long)]
     json: bool,
@@ -68,12 +76,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ensure!(args.pool_side == Side::Text, "--images is for texts; images get captions");
     }
     let folders = args.images.as_slice();
-    let addition = Addition::read(&dataset, &args.answers, args.pool_side, folders)?;
+    let said = PlacedAnswers::read(&dataset, &args.answers, args.pool_side, folders)?;
+    let given = args.vectors(&dataset, &said)?;
+    let source: &dyn FeatureSource = match &given {
+        Some(given) => given,
+        None => &DatasetEncoders,
+    };
+    let addition = Addition::of(&dataset, &said)?;
     let bar = Bar::new();
-    let added = addition.write(&args.out, &DatasetEncoders, &bar);
+    let added = addition.write(&args.out, source, &bar);
     bar.finish();
-    let added = added?;
-    let report = Report::of(&added, args);
+    let mut added = added?;
+    let mut report = Report::of(&added, args);
+    if let Some(given) = &given
+        && let Some((name, encoded, missing)) = given.complete(&mut added.dataset)?
+    {
+        report.features.push(Encoded { name: name.to_owned(), encoded, missing, why: None });
+    }
     if args.json {
         print(&(serde_json::to_string(&report)? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
@@ -82,6 +101,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     report.warn();
     next::with_dataset(&added.dataset).say();
     Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// Opens vectors of the answers, if there are any.
+    fn vectors(
+        &self,
+        dataset: &Dataset,
+        said: &PlacedAnswers,
+    ) -> Result<Option<GivenVectors<'static>>> {
+        let Some(file) = &self.features else { return Ok(None) };
+        let side = self.pool_side;
+        let table = open(file, side.other())?;
+        let (name, others) = (self.name.as_deref(), &DatasetEncoders);
+        Ok(Some(GivenVectors::of(dataset, said, side, (file, table), name, others)?))
+    }
 }
 
 impl Report {
@@ -138,11 +172,12 @@ impl Report {
                 Some(why) => say!(
                     "warning     {missing} captions have no text features {name}, and models on them \
                      do not learn from these: {why}, as in `nextpair embed {} --text-model \
-                     ENCODER.onnx --name {name} --replace`",
+                     ENCODER.onnx --name {name} --replace`; --features FILE adds vectors of your own \
+                     encoder",
                     self.out
                 ),
                 None if missing != "0" => {
-                    say!("warning     {missing} captions could not be encoded for {name}");
+                    say!("warning     {missing} captions have no text features {name}");
                 }
                 None => {}
             }

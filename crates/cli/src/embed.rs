@@ -1,4 +1,4 @@
-//! `nextpair embed DATASET`: features from any ONNX encoder.
+//! `nextpair embed DATASET`: features from any ONNX encoder, or vectors that are there already.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nextpair::data::dataset::Dataset;
-use nextpair::data::{Dtype, Side};
+use nextpair::data::{Dtype, Side, open_columns, read_ids};
 use nextpair::encode::{
     ImageEncoder, Output, Pooling, Preprocess, Report, TIME_LIMIT, TextEncoder, TextPooling,
     embed_images, embed_texts, rows_kept,
 };
 
+use crate::inputs::ColumnArgs;
 use crate::interrupt;
 use crate::next;
 use crate::numbers::grouped;
@@ -47,10 +48,23 @@ pub(crate) struct Args {
     /// Do not scale text embeddings to length 1
     #[arg(long, requires = "text_model")]
     no_l2: bool,
+    /// Vectors of the images that you have already: .npy, .npz:array, .parquet, .safetensors:tensor, a row per
+    /// item in their order, or for those that --ids names
+    #[arg(long, value_name = "FILE", conflicts_with = "image_model")]
+    image_vectors: Option<PathBuf>,
+    /// Vectors of the captions that you have already, a row per caption
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text_model", "image_vectors"])]
+    text_vectors: Option<PathBuf>,
+    /// With vectors: the item of each row, one id a line; they fill what is missing in features of this name.
+    /// Rows of one item belong to its captions without vectors [default: the ids of a Parquet file]
+    #[arg(long, value_name = "FILE")]
+    ids: Option<PathBuf>,
+    #[command(flatten)]
+    columns: ColumnArgs,
     /// Use this output of the graph, if there are several
     #[arg(long, value_name = "NAME")]
     output: Option<String>,
-    /// What to call the features [default: the name of the model]
+    /// What to call the features [default: the name of the model, or of the file of vectors]
     #[arg(long)]
     name: Option<String>,
     /// Keep this many principal components, fitted on the training split
@@ -83,9 +97,17 @@ const EXAMPLE: &str = "size = 224\nresize = \"short-side\"\nresize_to = 256\nfil
                        mean = [0.485, 0.456, 0.406]\nstd = [0.229, 0.224, 0.225]";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    if args.image_model.is_none() && args.text_model.is_none() {
-        bail!("give --image-model, --text-model or both");
+    if let Some(given) = args.vectors() {
+        return add_vectors(args, given);
     }
+    if args.image_model.is_none() && args.text_model.is_none() {
+        bail!(
+            "give --image-model, --text-model or both, or vectors that you have with --image-vectors or \
+             --text-vectors"
+        );
+    }
+    ensure!(args.ids.is_none(), "--ids: the rows of an encoder need no names");
+    args.columns.of([])?;
     ensure!(args.pca != Some(0), "--pca 0 would keep nothing");
     ensure!(args.time_limit > 0, "--time-limit 0 leaves no time");
     let limit = Duration::from_secs(args.time_limit);
@@ -120,7 +142,38 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Adds vectors that were made elsewhere.
+fn add_vectors(args: &Args, (side, file): (Side, &PathBuf)) -> Result<ExitCode> {
+    ensure!(args.pca.is_none(), "--pca: vectors are taken as they are");
+    ensure!(
+        args.image_model.is_none() && args.text_model.is_none(),
+        "--{side}-vectors: encoders make features in a call of their own"
+    );
+    let mut dataset = Dataset::open(&args.dataset)?;
+    let table = open_columns(file, side, &args.columns.of([Some(file)])?)?;
+    let ids = match &args.ids {
+        Some(ids) => Some(read_ids(ids)?),
+        None => table.ids,
+    };
+    let name = args.name.clone().unwrap_or_else(|| name_of(file));
+    let about = (name.as_str(), side);
+    let without = dataset.add_vectors(about, &table.matrix, ids.as_deref(), args.replace)?;
+    let what = if side == Side::Image { "images" } else { "captions" };
+    tell!("{name}: vectors of {} {what} added", grouped(table.matrix.rows()))?;
+    if without > 0 {
+        alert!("  {} {what} have none", grouped(without));
+    }
+    next::with_dataset(&dataset).say();
+    Ok(ExitCode::SUCCESS)
+}
+
 impl Args {
+    /// Returns the vectors that were given, and their side.
+    fn vectors(&self) -> Option<(Side, &PathBuf)> {
+        let images = self.image_vectors.as_ref().map(|file| (Side::Image, file));
+        images.or(self.text_vectors.as_ref().map(|file| (Side::Text, file)))
+    }
+
     fn to(&self, model: &Path) -> Output {
         Output {
             name: self.name.clone().unwrap_or_else(|| name_of(model)),

@@ -21,6 +21,7 @@ mod enlarged;
 mod extended;
 mod feature_source;
 mod features;
+mod given_vectors;
 mod image_twins;
 mod item;
 mod items;
@@ -29,6 +30,7 @@ mod new_images;
 mod placed_answers;
 #[cfg(test)]
 pub(crate) mod sample;
+mod vectors;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -41,6 +43,7 @@ pub use drawn_splits::DrawnSplits;
 pub use extended::{AddedImages, AddedItem};
 pub use feature_source::{FeatureSource, NewRows};
 pub use features::Features;
+pub use given_vectors::GivenVectors;
 pub use image_twins::ImageTwins;
 pub use item::{DEV, Item, TEST, TRAIN};
 pub(crate) use item::{check_caption, check_inside, check_name};
@@ -169,7 +172,10 @@ impl Dataset {
         let Some(set) = of_side().rfind(wanted) else {
             let names: Vec<&str> = of_side().map(|set| set.name.as_str()).collect();
             let what = match (name, names.is_empty()) {
-                (_, true) => format!("no {side} features; nextpair embed makes them"),
+                (_, true) => format!(
+                    "no {side} features; `nextpair embed` makes them with --{side}-model, or takes those you have with \
+                     --{side}-vectors"
+                ),
                 (name, false) => {
                     format!(
                         "no {side} features {}; there are {}",

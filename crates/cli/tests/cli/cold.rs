@@ -173,7 +173,7 @@ fn what_is_missing_is_named() {
         ("select ds --ids ids.txt", "cannot be used with"),
         (
             "select ds --strategy random --pool-side text",
-            "no text features; nextpair embed makes them",
+            "no text features; `nextpair embed` makes them with --text-model",
         ),
         ("select ds --strategy random --feature-set other", "no image features other; there are "),
         ("select ds --strategy core-set --features encoded", "encoded features need a model"),

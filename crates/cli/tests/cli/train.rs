@@ -455,7 +455,10 @@ fn what_cannot_be_trained_or_evaluated_is_refused() {
     fs::create_dir(path.join("full")).unwrap();
     fs::write(path.join("full/notes.txt"), "mine").unwrap();
     for (words, says) in [
-        ("train bare --model vse++ --out x", "no image features; nextpair embed makes them"),
+        (
+            "train bare --model vse++ --out x",
+            "no image features; `nextpair embed` makes them with --image-model",
+        ),
         ("train ds --out x", "give --model, or --config with a table [model]"),
         ("train ds --model vse++", "--out <MODEL>"),
         ("train ds --model vse++ --steps 3 --out x", "--steps is not a setting of vse++"),

@@ -64,7 +64,11 @@ impl<'a> Addition<'a> {
         pool: Side,
         folders: &[PathBuf],
     ) -> Result<Self, Error> {
-        let said = PlacedAnswers::read(dataset, paths, pool, folders)?;
+        Addition::of(dataset, &PlacedAnswers::read(dataset, paths, pool, folders)?)
+    }
+
+    /// Checks answers that were read. The error names the file and the place.
+    pub fn of(dataset: &'a Dataset, said: &PlacedAnswers) -> Result<Self, Error> {
         let (answers, images) = (said.answers.clone(), said.images.clone());
         Addition::new(dataset, answers, images).map_err(|error| match error {
             Error::Row { row, what, .. } => said.error(row, what),
