@@ -135,7 +135,12 @@ impl Corpus {
         let (set, features) = dataset.features(Side::Text, texts)?;
         if set.per != Per::Caption || features.matrix().locals() != 1 {
             return Err(Error::Dataset {
-                what: format!("the text features {} are not one vector per caption", set.name),
+                what: format!(
+                    "the text features {} are not one vector per caption; `nextpair import embeddings \
+                     --captions FILE` gives the captions of imported vectors, and `nextpair embed \
+                     --text-vectors FILE` adds vectors of captions",
+                    set.name
+                ),
             });
         }
         let resident = resident(dataset.items().captions(), &features);

@@ -54,6 +54,9 @@ impl Importer for Embeddings {
             None => sides.iter().find_map(|side| side.ids.clone()),
         };
         let captions = self.read_captions(rows, sink)?;
+        if captions.is_some() {
+            sink.text_rows_of_captions();
+        }
         sink.start("reading", rows);
         for row in 0..rows {
             sink.advance(1);
@@ -65,8 +68,12 @@ impl Importer for Embeddings {
                 captions: caption.into_iter().collect(),
             };
             let row_of = |side| sides.iter().any(|s| s.side == side).then_some(row);
-            let (image_row, text_row) = (row_of(Side::Image), row_of(Side::Text));
+            let (image_row, mut text_row) = (row_of(Side::Image), row_of(Side::Text));
             let place = format!("{}: row {row}", self.source.display());
+            if text_row.is_some() && captions.is_some() && item.captions.is_empty() {
+                sink.note("text embedding without a caption, not used", &place)?;
+                text_row = None;
+            }
             sink.entry(Entry { item, place, image_row, text_row })?;
         }
         sides.iter().try_for_each(|s| sink.features("embeddings", s.side, &s.files, rows))

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufWriter, Write};
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -62,6 +63,8 @@ pub struct Sink<'a> {
     ids: HashSet<String>,
     captions: HashSet<u64>,
     images: Seen,
+    /// What the text features have rows for.
+    per_text: Per,
     rows: BTreeMap<Side, Vec<i64>>,
     available: BTreeMap<Side, usize>,
     splits: BTreeMap<Option<String>, Counts>,
@@ -89,6 +92,7 @@ impl<'a> Sink<'a> {
             ids: HashSet::new(),
             captions: HashSet::new(),
             images: Seen::default(),
+            per_text: Per::Item,
             rows: BTreeMap::new(),
             available: BTreeMap::new(),
             splits: BTreeMap::new(),
@@ -98,6 +102,12 @@ impl<'a> Sink<'a> {
     /// Draws splits for the training items that come from now on.
     pub(super) fn draw(&mut self, splits: DrawnSplits) {
         self.drawn = Some(splits);
+    }
+
+    /// From now on the text row of an item is that of its captions. Otherwise an item may have one without
+    /// captions.
+    pub(super) fn text_rows_of_captions(&mut self) {
+        self.per_text = Per::Caption;
     }
 
     /// Sets the folder of the image paths, so that the image files are checked.
@@ -133,15 +143,8 @@ impl<'a> Sink<'a> {
         };
         let files = files.iter().map(whole).collect::<Result<_, _>>()?;
         let (name, rows, made_by) = (name.to_owned(), None, None);
-        let set = FeatureSet {
-            name,
-            side,
-            per: Per::Item,
-            files,
-            rows,
-            made_by,
-            digests: Default::default(),
-        };
+        let per = if side == Side::Text { self.per_text } else { Per::Item };
+        let set = FeatureSet { name, side, per, files, rows, made_by, digests: Default::default() };
         self.manifest.features.push(set);
         self.available.insert(side, available);
         Ok(())
@@ -342,9 +345,13 @@ impl<'a> Sink<'a> {
         let fail = |e: std::io::Error| Error::io(&self.folder.join(ITEMS), e);
         serde_json::to_writer(&mut self.items, &item).map_err(|e| fail(e.into()))?;
         self.items.write_all(b"\n").map_err(fail)?;
-        for (side, row) in [(Side::Image, image_row), (Side::Text, text_row)] {
+        let texts = match self.per_text {
+            Per::Item => 1,
+            Per::Caption => item.captions.len(),
+        };
+        for (side, row, count) in [(Side::Image, image_row, 1), (Side::Text, text_row, texts)] {
             let row = row.map_or(-1, |row| row as i64);
-            self.rows.entry(side).or_default().push(row);
+            self.rows.entry(side).or_default().extend(iter::repeat_n(row, count));
         }
         let counts = self.splits.entry(item.split).or_default();
         counts.items += 1;

@@ -1,6 +1,7 @@
 //! Tests of importing existing embeddings.
 
 use nextpair_data::Side;
+use nextpair_data::dataset::Per;
 use nextpair_data::import::Embeddings;
 
 use crate::source::{Source, no_such_file};
@@ -36,7 +37,10 @@ fn arrays_stay_where_they_are() {
     assert_eq!(set.files, [images.canonicalize().unwrap()]);
     assert_eq!(features.matrix().dim(), 2);
     let (set, features) = imported.dataset.features(Side::Text, None).unwrap();
-    assert_eq!((set.rows.is_none(), features.row(2)), (true, Some(2)));
+    // Models take vectors of captions, and the second item has none.
+    assert_eq!(set.per, Per::Caption);
+    assert_eq!([features.row(0), features.row(1)], [Some(0), Some(2)]);
+    assert_eq!(imported.notes().len(), 1, "{:?}", imported.notes());
 }
 
 #[test]
