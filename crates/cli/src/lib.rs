@@ -46,6 +46,7 @@ mod threads;
 mod train;
 mod trained;
 mod typed;
+mod unused;
 mod verify;
 mod vocab;
 mod warnings;

@@ -24,6 +24,7 @@ use crate::run::options;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
 use crate::typed;
+use crate::unused;
 
 /// Seeds at most, unless it is said.
 pub(crate) const SEEDS: usize = 16;
@@ -87,6 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ensure!(jobs > 0, "--jobs is 0; at least one is needed");
     }
     let settings = args.settings()?;
+    unused::warn(&settings.unused()?, &args.dataset);
     let settings = match args.dev {
         Some(share) => settings.with_dev(share, &args.out)?,
         None => settings,

@@ -31,6 +31,7 @@ use crate::selection::note_hard_negatives;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
 use crate::typed;
+use crate::unused;
 use keys::KeyArgs;
 pub(crate) use watch::Watch;
 
@@ -105,6 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(advice) = advice {
         advice.write(&folder)?;
     }
+    unused::warn(&scenario.unused(), scenario.corpus().dataset().folder());
     note_hard_negatives(scenario.experiment().strategies.iter().map(|arm| arm.strategy));
     if args.wait {
         go_on_with_people(scenario, options, args.jobs, &watch)

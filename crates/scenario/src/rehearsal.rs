@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use nextpair_data::dataset::{DEV, Dataset, DrawnSplits};
 use nextpair_data::{Amount, Progress};
 use nextpair_engine::{BuiltIn, CoreSet, HardNegative, Herding, LeastSimilar, Novelty};
-use nextpair_models::{Config, Corpus, Training};
+use nextpair_models::{Config, Corpus, Training, Unused};
 
 use crate::plan::Plan;
-use crate::run::{corpus_of, no_words};
+use crate::run::{corpus_of, no_words, unused};
 use crate::statistics::Looks;
 use crate::{
     Analysis, Annotator, Arm, Error, Experiment, ExperimentFolder, ExperimentKeys, Options,
@@ -73,6 +73,11 @@ impl RehearsalSettings {
         dataset.with_splits(&experiment.dataset, splits)?;
         experiment.only.retain(|id| splits.split_of(id, None).is_none());
         Ok(self)
+    }
+
+    /// Returns the captions that are neither bought nor learned from, because features are missing.
+    pub fn unused(&self) -> Result<Vec<Unused>, Error> {
+        Ok(unused(&self.experiment, &corpus_to_count(&self.experiment)?))
     }
 
     /// Returns the strategies to compare unless others are named: the default one, one of every kind that has

@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nextpair_data::text::Vocabulary;
 use nextpair_data::{FolderLock, Progress};
-use nextpair_models::{Corpus, Origin, Plateau};
+use nextpair_models::{Corpus, Origin, Plateau, Unused};
 
 use crate::folder::Journal;
 use crate::plan::Plan;
@@ -29,7 +29,7 @@ use crate::{
     Annotator, Experiment, ExperimentFolder, ExperimentManifest, ItemVectors, Options, Queries,
     Round,
 };
-pub(crate) use create::{corpus_of, no_words};
+pub(crate) use create::{corpus_of, no_words, unused};
 use logs::LogTurn;
 pub use people::Waiting;
 use words::OwnReadings;
@@ -105,6 +105,11 @@ impl Scenario {
     /// Returns the dataset as inputs of the model.
     pub fn corpus(&self) -> &Corpus {
         &self.corpus
+    }
+
+    /// Returns the captions that are not learned from in any round, because features are missing.
+    pub fn unused(&self) -> Vec<Unused> {
+        unused(&self.experiment, &self.corpus)
     }
 
     /// Returns the number of paired items in a round.

@@ -10,6 +10,8 @@ use nextpair::data::{Progress, Side, read_ids};
 use nextpair::models::{Config, Corpus, ModelFolder, Pair, Training};
 use nextpair::scenario::VocabularyOf;
 
+use crate::unused;
+
 #[derive(clap::Args)]
 #[group(id = "data-settings")]
 #[command(next_help_heading = "Data")]
@@ -79,6 +81,12 @@ impl DataArgs {
         };
         let items = self.paired_items(&corpus, training.seed)?;
         let pairs = corpus.pairs(&items, training.captions, training.seed);
+        let asked_for = match self.paired {
+            Some(_) => &items,
+            // A share is drawn from what has features.
+            None => &corpus.training_items(),
+        };
+        unused::warn(&corpus.unused(asked_for), corpus.dataset().folder());
         if pairs.len() < 2 {
             bail!(
                 "{} pairs to learn from, of {} items that may be trained on; at least 2 are \

@@ -22,6 +22,7 @@ mod manners;
 mod money;
 mod not_finite;
 mod outputs;
+mod own_vectors;
 mod pages;
 mod quickstart;
 mod refusals;

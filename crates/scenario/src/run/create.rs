@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use nextpair_data::dataset::Dataset;
 use nextpair_data::text::{SplitWords, Vocabulary, WordCounts};
 use nextpair_data::{AtomicFile, FolderLock, Progress};
-use nextpair_models::{Admission, Corpus, Makers, Origin};
+use nextpair_models::{Admission, Corpus, Makers, Origin, Unused};
 
 use super::fingerprints::{
     features_fingerprint, file_fingerprint, items_fingerprint, settings_fingerprint,
@@ -291,6 +291,15 @@ pub(crate) fn corpus_of(
         Some(vocabulary) => Corpus::of_words(dataset, images, vocabulary)?,
         None => Corpus::of_vectors(dataset, images, experiment.text_features.as_deref())?,
     })
+}
+
+/// Returns the captions that an experiment does not learn from, because features are missing.
+pub(crate) fn unused(experiment: &Experiment, corpus: &Corpus) -> Vec<Unused> {
+    match experiment.only.is_empty() {
+        true => corpus.unused(&corpus.training_items()),
+        // Only items with all features can be named.
+        false => Vec::new(),
+    }
 }
 
 fn write_manifest(path: &Path, manifest: &ExperimentManifest) -> Result<(), Error> {
