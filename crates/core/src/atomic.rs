@@ -41,7 +41,7 @@ impl AtomicFile {
         let file = tempfile::Builder::new()
             .prefix(TEMPORARY)
             .make_in(folder(path), open)
-            .map_err(|e| Error::io(path, e))?;
+            .map_err(|e| Error::making(path, e))?;
         Ok(AtomicFile { target: path.to_path_buf(), writer: BufWriter::new(file) })
     }
 
@@ -225,7 +225,13 @@ mod tests {
         let missing = folder.path().join("no/out.txt");
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        for target in [missing.as_path(), folder.path(), &file.join("out.txt")] {
+        let error = AtomicFile::create(&missing).unwrap_err().to_string();
+        let said = format!(
+            "{}: there is no such folder for out.txt; make it",
+            missing.parent().unwrap().display()
+        );
+        assert!(error.starts_with(&said), "{error}");
+        for target in [folder.path(), &file.join("out.txt")] {
             let error = AtomicFile::create(target).unwrap_err();
             assert!(matches!(&error, Error::Io { path, .. } if path == target), "{error}");
             assert!(!error.to_string().contains(".nextpair-"), "{error}");

@@ -95,6 +95,22 @@ impl Error {
         Error::Io { path: path.to_path_buf(), error }
     }
 
+    /// The operating system refused to make `path`. Where the folder for it is missing, that is what the error
+    /// names.
+    pub fn making(path: &Path, error: std::io::Error) -> Self {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let missing = parent.filter(|parent| !parent.exists());
+        match (missing, path.file_name()) {
+            (Some(folder), Some(name)) => {
+                let name = name.to_string_lossy();
+                let what =
+                    format!("there is no such folder for {name}; make it, or name another place");
+                Error::format(folder, what)
+            }
+            _ => Error::io(path, error),
+        }
+    }
+
     /// The file changed while it was read.
     pub fn changed(path: &Path, what: impl Into<String>) -> Self {
         Error::Changed { path: path.to_path_buf(), what: what.into() }

@@ -264,7 +264,7 @@ fn wrong_files_are_refused_whole() {
     lab.refused("add ds good.jsonl --images ds --out new", "--images is for texts");
     lab.refused("add ds good.jsonl --images nowhere --out new", "nowhere: not a folder");
     lab.refused("add ds good.jsonl --out ds", "ds: a dataset cannot be enlarged in its own place");
-    lab.refused("add ds good.jsonl --out no/such/new", "no/such/new");
+    lab.refused("add ds good.jsonl --out no/such/new", "no/such: there is no such folder for new");
     lab.succeeds("add ds good.jsonl --out new");
     let told = lab.succeeds("add ds good.jsonl --out new").stdout;
     assert!(told.contains("written     new"), "{told}");

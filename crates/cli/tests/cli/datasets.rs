@@ -141,7 +141,9 @@ fn a_vocabulary_is_written_and_measured_by() {
     assert_eq!(report["features"][0]["not_finite"], 0);
     assert_eq!(nextpair(path, "inspect ds --vocab ds/dataset.toml").code, Some(2));
     assert_eq!(nextpair(path, "inspect ds --sheet x.jpg").code, Some(2));
-    assert_eq!(nextpair(path, "vocab ds no/v.json").code, Some(2));
+    let run = nextpair(path, "vocab ds no/v.json");
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("no: there is no such folder for v.json"), "{}", run.stderr);
 }
 
 #[test]

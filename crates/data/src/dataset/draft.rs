@@ -42,7 +42,7 @@ impl<'a> Draft<'a> {
         let lock_path = target.with_file_name(format!(".{name}.lock"));
         let left_by_us = lock_path.exists();
         let open = File::options().write(true).create(true).truncate(false).open(&lock_path);
-        let lock = open.map_err(|e| Error::io(target, e))?;
+        let lock = open.map_err(|e| Error::making(target, e))?;
         nextpair_core::lock(&lock, target, "is being written by another process")?;
         let folder = Self::place(target);
         let target = target.to_path_buf();
