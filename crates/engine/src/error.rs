@@ -107,7 +107,11 @@ pub enum Error {
         pairs: usize,
     },
     /// Vectors of different dimensions.
-    #[error("{left} have {left_dim} dimensions but {right} have {right_dim}")]
+    #[error(
+        "{left} have {left_dim} dimensions but {right} have {right_dim}; vectors of two encoders can be compared \
+         through heads that are trained on their pairs: `nextpair import embeddings` with --other and --captions \
+         makes a dataset of them, `nextpair train --model heads` joins the two, `nextpair select --model` picks"
+    )]
     DimensionMismatch {
         /// One input.
         left: &'static str,

@@ -155,7 +155,10 @@ fn shapes_that_do_not_fit() {
             "--paired-images narrow.npy",
             &["the pool items have 6 dimensions but the paired images have 5"],
         ),
-        ("--paired-texts narrow.npy", &["the paired texts have 5"]),
+        (
+            "--paired-texts narrow.npy",
+            &["the paired texts have 5", "`nextpair train --model heads`"],
+        ),
         (
             "--pool narrow.npy --strategy core-set",
             &["the pool items have 5 dimensions but the paired images"],

@@ -78,7 +78,9 @@ fn embeddings() {
     let (two, three) =
         (Vectors::new(two, "pool").unwrap(), Vectors::new(three, "paired texts").unwrap());
     let error = Embeddings::new(two.clone(), three, Metric::Dot).err();
-    assert_eq!(error.unwrap().to_string(), "pool have 2 dimensions but paired texts have 3");
+    let error = error.unwrap().to_string();
+    assert!(error.starts_with("pool have 2 dimensions but paired texts have 3; "), "{error}");
+    assert!(error.contains("`nextpair train --model heads`"), "{error}");
     let zero = Matrix::from_f32(2, &[1.0, 0.0, 0.0, 0.0]);
     let zero = Vectors::new(zero, "pool").unwrap();
     let error = Embeddings::new(zero.clone(), two.clone(), Metric::Cosine).err();
