@@ -216,6 +216,11 @@ enum SimilarityName {
 }
 
 impl SelectionArgs {
+    /// Returns whether a trained model selects.
+    pub(crate) fn has_model(&self) -> bool {
+        self.model.is_some()
+    }
+
     /// Opens the files and checks everything that needs no computing.
     pub(crate) fn open(&self) -> Result<Opened> {
         Ok(match (&self.model, &self.dataset, &self.pool) {

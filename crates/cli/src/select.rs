@@ -50,6 +50,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     bar.finish();
     let (picks, findings) = picks?;
     let warnings = Warning::of(&findings, |i| names.id(i), |j| names.anchor(j).name);
+    let warnings = match args.selection.has_model() {
+        true => warnings.into_iter().map(Warning::with_model).collect(),
+        false => warnings,
+    };
     args.guards.say(&warnings)?;
     let (stdout_taken, to_annotate) = (output.is_stdout(), output.to_annotate());
     output.write(&tasks(&picks, |i| names.id(i), |j| names.anchor(j)))?;

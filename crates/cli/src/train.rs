@@ -175,6 +175,9 @@ fn announce(run: &ModelFolder, corpus: &Corpus, pairs: &[Pair]) -> Result<()> {
         spec.image_features,
         grouped(spec.inputs.image)
     );
+    if let Some(warning) = few_pairs(pairs.len(), spec.model.weights(spec.inputs)) {
+        alert!("warning: {warning}");
+    }
     let dev = corpus.dev_items(training.validate_images).len();
     let average = training.average_last;
     if average > 0 {
@@ -200,6 +203,22 @@ fn announce(run: &ModelFolder, corpus: &Corpus, pairs: &[Pair]) -> Result<()> {
         say!("epochs done before: {done} of {}", training.epochs);
     }
     Ok(())
+}
+
+/// Weights for every pair from which on a model is likely to learn the pairs by heart.
+const MANY_WEIGHTS: usize = 10_000;
+
+/// Warns of a model that is too large for its pairs.
+fn few_pairs(pairs: usize, weights: usize) -> Option<String> {
+    let warning = || {
+        let (pairs, weights) = (grouped(pairs), grouped(weights));
+        format!(
+            "{weights} weights for {pairs} pairs: the model can learn these by heart and nothing about others. A smaller \
+             --dim, or --model heads on vectors of a large encoder, learns more from few pairs; `nextpair eval` on \
+             other items tells"
+        )
+    };
+    (weights / pairs.max(1) >= MANY_WEIGHTS).then(warning)
 }
 
 /// Formats an epoch as one line:
@@ -245,4 +264,16 @@ fn finish(args: &Args, run: &ModelFolder, began: Instant) -> Result<()> {
     let seconds = began.elapsed().as_secs_f64();
     say!("trained in {seconds:.1} s; the model is {}", run.folder().display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_pairs_for_many_weights_are_warned_of() {
+        let warning = few_pairs(40, 17_900_000).unwrap();
+        assert!(warning.contains("17,900,000 weights for 40 pairs"), "{warning}");
+        assert_eq!(few_pairs(30_000, 17_900_000), None);
+    }
 }

@@ -63,6 +63,18 @@ impl Warning {
         };
         findings.iter().map(warning).collect()
     }
+
+    /// Names what helps where a trained model selects: there are no files of pairs then.
+    pub(crate) fn with_model(self) -> Warning {
+        let fix = match self.kind {
+            "near-chance" => {
+                "train it on more pairs or longer; `nextpair eval` measures it".to_owned()
+            }
+            "other-side" => "check --pool-side".to_owned(),
+            _ => self.fix,
+        };
+        Warning { fix, ..self }
+    }
 }
 
 /// Returns what helps.
@@ -84,5 +96,19 @@ fn fix(finding: &Finding) -> String {
         Finding::NoGain { .. } => "ask for a smaller --budget, or look at the features".into(),
         Finding::NoHit { .. } => "ask for a smaller --budget, or take --top-k 5".into(),
         Finding::FalseNegatives { .. } => "--relative-margin 0.05 ignores such hits".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_a_model_no_files_of_pairs_are_talked_of() {
+        for kind in ["near-chance", "other-side"] {
+            let (text, fix) = (String::new(), "check --paired-images".to_owned());
+            let warning = Warning { kind, text, fix }.with_model();
+            assert!(!warning.fix.contains("--paired-"), "{}", warning.fix);
+        }
     }
 }

@@ -79,6 +79,11 @@ pub fn embed_texts(
     progress: &dyn Progress,
 ) -> Result<Report, Error> {
     let items = dataset.items().clone();
+    if items.captions() == 0 {
+        let what = "there are no captions to encode yet: run this once after the first `nextpair add`; from then on \
+                    `add` encodes new ones with the same encoder";
+        return Err(Error::file(dataset.folder(), what));
+    }
     embed(dataset, &Captions { items: &items, encoder }, output, progress)
 }
 

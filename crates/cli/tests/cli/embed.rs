@@ -48,6 +48,16 @@ fn refused(path: &Path, words: &str, says: &str) {
 }
 
 #[test]
+fn captions_are_encoded_once_there_are_some() {
+    let folder = world(4);
+    let path = folder.path();
+    succeeds(path, "import folder ds/images photos", &["4"]);
+    let run = nextpair(path, "embed photos --text-model text.onnx");
+    assert_eq!(run.code, Some(2), "{}", run.stdout);
+    assert!(run.stderr.contains("run this once after the first `nextpair add`"), "{}", run.stderr);
+}
+
+#[test]
 fn both_sides_become_features() {
     let folder = world(20);
     let path = folder.path();
