@@ -229,7 +229,7 @@ impl Sections {
             None => "those of the last epoch; none were evaluated on dev".to_owned(),
         };
         let annotator = match evidence.annotator {
-            Annotator::Oracle => "the dataset itself, which knew all along".to_owned(),
+            Annotator::Oracle => "simulated: the captions that the dataset has already".to_owned(),
             Annotator::Human => "people".to_owned(),
             Annotator::Noisy(noise) => format!(
                 "the dataset, with {:.0} % wrong and {:.0} % exchanged",

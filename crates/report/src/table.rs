@@ -109,7 +109,7 @@ pub(super) fn hard_negatives(evidence: &Evidence) -> String {
 
 /// Expected gains of the next batch.
 pub(super) fn forecasts(evidence: &Evidence) -> String {
-    let heads = ["Strategy", "R@1 now", "Items", "Expected gain", "Hard", "Cost", "A point costs"];
+    let heads = ["Strategy", "R@1 now", "Items", "Expected gain", "Hard", "Cost", "Cost per point"];
     let mut table =
         Table::new("The next batch; R@1 is text and image added", &heads).named("forecasts");
     let known = evidence.arms.iter().filter_map(|arm| Some((arm, arm.forecast.as_ref()?)));
@@ -126,7 +126,7 @@ pub(super) fn forecasts(evidence: &Evidence) -> String {
                 money(cost / high),
                 money(cost / low)
             ),
-            Some(_) => "cannot be told from nothing".to_owned(),
+            Some(_) => "may add nothing".to_owned(),
         };
         let hard = forecast.hard_negatives;
         let seeds = match forecast.seeds {

@@ -321,11 +321,13 @@ fn the_first_screen_decides_with_money() {
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
     for part in [
         "<p class=\"headline\">Buy the next 100 captions with hard-negative.</p>",
-        "<strong>EUR 25</strong><span>100 items at EUR 0.25; a point costs EUR ",
+        "<strong>EUR 25</strong><span>100 items at EUR 0.25; EUR ",
         "<dt>How sure</dt><dd><strong>Sure</strong>",
         "hard-negative <span class=\"tag good\">recommended</span>",
         "<strong>Buy the next 100 captions with hard-negative.</strong> hard-negative: The next 100",
         "They cost EUR 25, EUR ",
+        "<th scope=\"col\">Cost per point</th>",
+        "simulated: the captions that the dataset has already",
     ] {
         assert!(page.contains(part), "{part}");
     }

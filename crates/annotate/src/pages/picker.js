@@ -79,7 +79,7 @@ export class ImagePicker {
       this.found = images;
       setText(
         this.state,
-        images.length === 0 ? "No image has these words. Try fewer or others." : "",
+        images.length === 0 ? "No image has these words in its captions or name. Try fewer or others." : "",
       );
       this.show();
     } catch (error) {

@@ -64,7 +64,7 @@ function measure({ similarity, threshold }) {
   fill.style.inlineSize = percent(similarity);
   tick.style.insetInlineStart = percent(threshold);
   bar.append(fill, tick);
-  const words = `similarity ${similarity.toFixed(2)}, hardest so far ${threshold.toFixed(2)}`;
+  const words = `similarity ${similarity.toFixed(2)}, others so far at most ${threshold.toFixed(2)}`;
   return el("p", { class: "measure" }, bar, el("span", {}, words));
 }
 

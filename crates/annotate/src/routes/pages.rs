@@ -166,3 +166,20 @@ pub(crate) async fn asset(
     }
     Ok((caching, [(header::CONTENT_TYPE, *kind)], *text).into_response())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotators_read_plain_words() {
+        let text = |name: &str| ASSETS.iter().find(|(known, ..)| *known == name).unwrap().2;
+        assert!(
+            text("why.js").contains("others so far at most"),
+            "what a similarity is compared with"
+        );
+        for (page, what) in [(CAPTION, "captions and names"), (LEAD, "captions and names")] {
+            assert!(page.contains(what), "what the search looks at");
+        }
+    }
+}

@@ -85,7 +85,7 @@ fn bring(forecast: Option<&Forecast>, next: NextBatch) -> (String, String) {
     };
     let [gain, low, high] = [forecast.gain, forecast.low, forecast.high].map(tenths);
     let told = match next {
-        NextBatch::Unclear => " It cannot be told from nothing.",
+        NextBatch::Unclear => " The interval includes 0: it may add nothing.",
         _ => "",
     };
     let from = tenths(forecast.reached);
@@ -105,7 +105,7 @@ fn costs(evidence: &Evidence, forecast: Option<&Forecast>) -> (String, String) {
     let each = format!("{} at {}", counted(batch, "item"), escaped(&evidence.money(price)));
     let point = match forecast {
         Some(forecast) if forecast.low > 0.0 => format!(
-            "; a point costs {}, between {} and {}",
+            "; {} per point, between {} and {}",
             escaped(&evidence.money(cost / forecast.gain)),
             escaped(&evidence.money(cost / forecast.high)),
             escaped(&evidence.money(cost / forecast.low))
@@ -161,9 +161,9 @@ fn settle(
             format!("for {leader}, if its difference stays as it is: {}", more_seeds(seeds)),
         ),
         (Reason::NoneBetter, Some(seeds)) => (
-            "Nothing within reason".to_owned(),
+            "More seeds than it is worth".to_owned(),
             format!(
-                "It would take about {} to tell {leader}: a difference that small hardly matters.",
+                "It would take about {} to show whether {leader} differs: a difference that small hardly matters.",
                 counted(seeds, "seed")
             ),
         ),
@@ -215,7 +215,7 @@ fn strategies(evidence: &Evidence) -> String {
     let mut heads = vec!["Strategy", "R@1-sum", "95 % interval", "Verdict", "Captions saved"];
     heads.push("Next batch adds");
     if evidence.price.is_some() {
-        heads.push("A point costs");
+        heads.push("Cost per point");
     }
     let caption = format!(
         "Every strategy less {}, best first; R@1 is text and image added",

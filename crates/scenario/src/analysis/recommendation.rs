@@ -54,7 +54,7 @@ pub enum Reason {
 pub enum NextBatch {
     /// The whole interval of its gain is above zero.
     Go,
-    /// Its gain cannot be told from nothing.
+    /// The interval of its gain includes zero.
     Unclear,
     /// The whole interval of its gain is below zero.
     Stop,

@@ -38,12 +38,12 @@ impl Forecast {
                     money(cost / high),
                     money(cost / low)
                 ),
-                (false, true) => "; the gain cannot be told from nothing".to_owned(),
+                (false, true) => "; the interval includes 0, so they may add nothing".to_owned(),
                 (false, false) => "; a gain is not to be expected".to_owned(),
             };
             text += &format!(" They cost {}{per_point}.", money(cost));
         } else if low <= 0.0 {
-            text += " It cannot be told from nothing.";
+            text += " The interval includes 0: they may add nothing.";
         }
         text
     }
@@ -81,7 +81,10 @@ mod tests {
         assert!(said.ends_with("They cost 25, 12.50 a point [6.25, 25]."), "{said}");
         forecast.low = -1.0;
         let said = forecast.sentence(Some(0.25));
-        assert!(said.ends_with("They cost 25; the gain cannot be told from nothing."), "{said}");
-        assert!(forecast.to_string().ends_with("It cannot be told from nothing."));
+        assert!(
+            said.ends_with("They cost 25; the interval includes 0, so they may add nothing."),
+            "{said}"
+        );
+        assert!(forecast.to_string().ends_with("The interval includes 0: they may add nothing."));
     }
 }
