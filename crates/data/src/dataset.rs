@@ -107,7 +107,7 @@ impl Dataset {
                 let what = format!("two feature sets of one side are called {}", set.name);
                 return Err(Error::format(&path, what));
             }
-            dataset.open_features(set)?;
+            Features::open(folder, set, &dataset.items)?;
         }
         Ok(dataset)
     }
@@ -186,17 +186,18 @@ impl Dataset {
             };
             return Err(Error::format(&self.folder, what));
         };
-        let features = self.open_features(set)?;
+        Ok((set, self.open_features(set)?))
+    }
+
+    /// Opens features whose numbers are used. Fails if a file is damaged.
+    fn open_features(&self, set: &FeatureSet) -> Result<Features, Error> {
+        let features = Features::open(&self.folder, set, &self.items)?;
         let mut sound = self.sound.lock().unwrap_or_else(PoisonError::into_inner);
         if !sound.contains(&set.digests) {
             set.check_sealed(&self.folder)?;
             sound.insert(set.digests.clone());
         }
-        Ok((set, features))
-    }
-
-    fn open_features(&self, set: &FeatureSet) -> Result<Features, Error> {
-        Features::open(&self.folder, set, &self.items)
+        Ok(features)
     }
 
     /// Keeps other processes from changing this dataset while the lock lives, removes what killed ones left, and
@@ -219,7 +220,7 @@ impl Dataset {
     /// Adds a feature set to the manifest, replacing one of the same side and name. The lock proves
     /// that no other process changes the manifest meanwhile.
     pub fn add_features(&mut self, _lock: &Lock, mut set: FeatureSet) -> Result<(), Error> {
-        self.open_features(&set)?;
+        Features::open(&self.folder, &set, &self.items)?;
         set.seal(&self.folder)?;
         let mut manifest = self.without(set.side, &set.name);
         manifest.features.push(set);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::*;
-use crate::dataset::Item;
+use crate::dataset::{AddedImages, Item};
 use crate::dataset::sample::{dataset, item};
 use crate::queue::refused;
 use crate::{Matrix, npy};
@@ -143,6 +143,32 @@ fn captions_come_back_with_features_and_reasons() {
     assert!(same.dataset.items().iter().eq(new.items().iter()));
     assert_eq!(same.dataset.answers().unwrap(), new.answers().unwrap());
     assert!(same.features.iter().all(|set| set.why.is_none()), "nothing had to be encoded");
+}
+
+#[test]
+fn damaged_features_are_not_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = sample(&folder.path().join("old"));
+    let out = folder.path().join("new");
+    read(&old, FIRST, Side::Image).unwrap().write(&out, &Lengths, &()).unwrap();
+    let rows = out.join("features/0.rows.npy");
+    let mut bytes = fs::read(&rows).unwrap();
+    // The first caption gets a row that there is, and that is another one's.
+    let first = bytes.len() - 4 * 8;
+    assert_eq!(bytes[first], 2);
+    bytes[first] ^= 2;
+    fs::write(&rows, bytes).unwrap();
+    let damaged = Dataset::open(&out).unwrap();
+    for answers in [FIRST, "{\"id\":\"c\",\"caption\":\"new\"}\n"] {
+        let addition = read(&damaged, answers, Side::Image).unwrap();
+        let error = addition.write(&folder.path().join("more"), &Lengths, &()).unwrap_err();
+        assert!(error.to_string().contains("0.rows.npy: damaged"), "{error}");
+    }
+    let (row, marks) = (|_: usize, _: &mut [f64]| (), ("made.toml", ""));
+    let images = AddedImages { set: "none", row: &row };
+    let error = damaged.extended(&folder.path().join("more"), marks, &[], &images, &()).unwrap_err();
+    assert!(error.to_string().contains("0.rows.npy: damaged"), "{error}");
+    assert!(!folder.path().join("more").exists());
 }
 
 #[test]
