@@ -211,10 +211,6 @@ fn window(node: &mut NodeProto, kernel: &[i64], sizes: Option<&[usize]>) -> Resu
         set(node, "dilations", Some(dilations));
     }
     if let Some(pads) = pads {
-        if auto.starts_with("SAME") {
-            // The number of steps is given, and not rounded.
-            node.attribute.retain(|a| a.name.as_deref() != Some("ceil_mode"));
-        }
         set(node, "auto_pad", None);
         set(node, "pads", Some(pads));
     }
@@ -462,6 +458,13 @@ mod tests {
             ..TensorProto::default()
         };
         let resize = node("Resize", &["x", "", "", "sizes"], "y");
+        let pool = |kind: &str, up: i64| {
+            let mut node = with(node(kind, &["x"], "y"), "kernel_shape", &[2, 2]);
+            node.attribute.push(whole("ceil_mode", up));
+            node
+        };
+        assert!(run(vec![pool("AveragePool", 0)], Vec::new(), 17, picture(4, 4)).is_ok());
+        assert!(run(vec![pool("AveragePool", 1)], Vec::new(), 19, picture(4, 4)).is_ok());
         let mut wide = node("HardSwish", &["x"], "y");
         wide.attribute.push(whole("wide", 1));
         let mut foreign = node("Relu", &["x"], "y");
@@ -479,6 +482,16 @@ mod tests {
                 "the Resize that makes 'y' has mode = cubic, which",
             ),
             (wide, 17, "the HardSwish that makes 'y' has the attribute wide, which was never"),
+            (
+                pool("AveragePool", 1),
+                18,
+                "the AveragePool that makes 'y' has ceil_mode in opset 18, which was never",
+            ),
+            (
+                word(pool("MaxPool", 1), "auto_pad", "VALID"),
+                19,
+                "the MaxPool that makes 'y' has ceil_mode with auto_pad = VALID, which",
+            ),
             (node("Relu", &["x"], "y"), 99, "the Relu that makes 'y' is of opset 99, which"),
         ] {
             let error = run(vec![node], vec![sizes.clone()], version, picture(4, 4)).unwrap_err();
