@@ -3,7 +3,8 @@
     python networks.py FOLDER COUNT SEED [CASE...]
 
 Every network is a chain of two or three cases. A case uses one operator, with random sizes, types and
-attributes, and cases take turns, so that each operator is used about equally often. The folder gets
+attributes, and cases take turns, so that each operator is used about equally often; of several candidates, the
+network is kept that uses most attributes which none before it used. The folder gets
 `N.onnx`, and `N.safetensors` with the inputs and the expected output `y`.
 """
 import itertools
@@ -21,6 +22,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 OPSETS = list(range(7, 25))
+TRIES = 12
 
 
 class Unfit(Exception):
@@ -41,10 +43,17 @@ class Net:
         """A stored value: an initializer, or now and then a node."""
         value, name = np.asarray(value, dtype), self.name()
         if value.size < 20 and self.rng.random() < 0.2:
-            self.nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value)))
+            self.nodes.append(helper.make_node("Constant", [], [name], **self.stored(value)))
         else:
             self.weights[name] = value
         return name
+
+    def stored(self, value):
+        """The attribute of a Constant: a tensor, or numbers of their own."""
+        plain = {"float32": "value_float", "int64": "value_int"}.get(value.dtype.name)
+        if plain is None or self.opset < 12 or value.ndim > 1 or not value.size or self.chance():
+            return {"value": numpy_helper.from_array(value)}
+        return {plain: value.item()} if value.ndim == 0 else {f"{plain}s": value.tolist()}
 
     def ints(self, *values):
         return self.const(np.array(values, np.int64))
@@ -717,8 +726,8 @@ def reshape(net, x, shape):
 @case()
 def reshape_by_its_own_sizes(net, x, shape):
     """As PyTorch writes sizes that are free: Shape, Gather, Unsqueeze, Concat."""
-    start = dict(start=0) if net.opset >= 15 and net.chance() else {}
-    first = net.op("Gather", net.op("Shape", x, **start), net.const(0, np.int64), axis=0)
+    part = dict(start=net.pick(None, 0), end=net.pick(None, 1, -1)) if net.opset >= 15 else {}
+    first = net.op("Gather", net.op("Shape", x, **part), net.const(0, np.int64), axis=0)
     column = lambda v: net.op("Unsqueeze", v, net.ints(0)) if net.opset >= 13 else net.op("Unsqueeze", v, axes=[0])
     number = net.op("Mul", first, net.const(1, np.int64))
     sizes = net.op("Concat", column(number), net.ints(-1), axis=0)
@@ -832,7 +841,9 @@ def resize(net, x, shape):
         inputs = [roi, "" if net.opset >= 13 else net.const(np.zeros(0, np.float32)), net.ints(*after)]
     if min(after) < 1:
         raise Unfit
-    return net.op("Resize", x, *inputs, mode=mode, coordinate_transformation_mode=coordinates, nearest_mode=rounding), after
+    cubic = net.pick(None, -0.75)  # of another mode, but PyTorch writes it always
+    return net.op("Resize", x, *inputs, mode=mode, coordinate_transformation_mode=coordinates, nearest_mode=rounding,
+                  cubic_coeff_a=cubic), after
 
 
 @case(rank=4, wild=True)
@@ -882,7 +893,8 @@ def size(net, x, shape):
 @case()
 def dropout(net, x, shape):
     if net.opset >= 12:
-        return net.op("Dropout", x, *([net.const(np.float32(0.3))] if net.chance() else [])), shape
+        seed = net.pick(None, 7)
+        return net.op("Dropout", x, *([net.const(np.float32(0.3))] if net.chance() else []), seed=seed), shape
     return net.op("Dropout", x, ratio=0.3 if net.chance() else None), shape
 
 
@@ -1009,7 +1021,7 @@ def session(model):
 def build(rng, chosen):
     """A network of chosen cases: its model and an input. Raises if they do not go together."""
     # Small opsets have few forms; most tools write 11 to 18.
-    weights = np.array([1 if n < 11 else 4 if n < 19 else 2 for n in OPSETS])
+    weights = np.array([2 if n < 11 or n > 18 else 4 for n in OPSETS])
     opset = int(rng.choice(OPSETS, p=weights / weights.sum()))
     net = Net(rng, opset)
     shape = start(net, chosen[0][1] or net.pick(3, 4))
@@ -1064,9 +1076,15 @@ def save(path, tensors):
             file.write(np.ascontiguousarray(array).tobytes())
 
 
+def used(model):
+    """Operators and attributes of a network, with their words and the types of casts."""
+    value = lambda a: a.i if a.name == "to" else a.s
+    return {(n.domain, n.op_type, a.name, value(a)) for n in model.graph.node for a in [onnx.AttributeProto(), *n.attribute]}
+
+
 def main(folder, count, seed):
     rng = np.random.default_rng(seed)
-    failures = {}
+    failures, seen = {}, set()
     later = [c for c in CASES if not c[2]]
     turns, others = [c for c in CASES if c[2]] + later, itertools.cycle(later)
     if ONLY:
@@ -1077,7 +1095,10 @@ def main(folder, count, seed):
         whole = first[0] in (conv, conv_of_a_line, conv_depthwise, matmul, gemm) and rng.random() < 0.6
         chosen = [first] if whole or first[0] in WILD else [first, next(others), next(others)]
         weights = QuantType.QInt8 if rng.random() < 0.5 else QuantType.QUInt8
+        candidates = []
         for attempt in range(200):
+            if len(candidates) == TRIES:
+                break
             try:
                 # Some cases leave too little for the next.
                 model, pixels = build(rng, chosen[: max(1, 3 - attempt // 60)])
@@ -1088,9 +1109,11 @@ def main(folder, count, seed):
             except Exception as error:  # what ONNX Runtime refuses is no network
                 failures[first[0].__name__] = str(error)[:200]
                 continue
-            break
-        else:
+            candidates.append((model, pixels, y))
+        if not candidates:
             raise SystemExit(f"no network of {[c[0].__name__ for c in chosen]}: {failures[first[0].__name__]}")
+        model, pixels, y = max(candidates, key=lambda candidate: len(used(candidate[0]) - seen))
+        seen |= used(model) if first[0] not in WILD else set()
         # Large exports have their weights in a file beside them, but not the small ones that state sizes.
         beside = dict(save_as_external_data=True, location=f"{made}.data", size_threshold=128) if rng.random() < 0.1 else {}
         onnx.save(model, f"{folder}/{made}.onnx", **beside)

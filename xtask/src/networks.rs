@@ -11,13 +11,13 @@ use crate::{python, succeed};
 const REQUIREMENTS: &str = "xtask/networks-requirements.txt";
 const SCRIPT: &str = "xtask/networks.py";
 const FOLDER: &str = "target/networks";
-/// Always the same networks: with these, even 60 use every operator.
+/// Always the same networks: with these, even 250 use every operator with every attribute.
 const SEED: &str = "1";
 /// The test that reads the folder.
 const TEST: &str = "networks_give_what_onnx_runtime_gives";
 
-/// Makes `count` networks and runs them. Fails if one differs, or if an operator that `embed` accepts
-/// is in none of them.
+/// Makes `count` networks and runs them. Fails if one differs, or if an operator, an attribute or a word
+/// for one that `embed` accepts is in none of them.
 pub(crate) fn run(count: usize) -> Result<()> {
     let python = python::environment(Path::new("target/networks-venv"), REQUIREMENTS)?;
     let folder = Path::new(FOLDER);

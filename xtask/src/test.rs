@@ -19,7 +19,7 @@ const STEPS: [(&str, Work); 12] = [
     ("clippy", clippy),
     ("tests", tests),
     ("without", without),
-    ("networks", || networks::run(60)),
+    ("networks", || networks::run(250)),
     ("emulated", emulator::test),
     ("python", package::test),
     ("faults", || soak::run_annotate(4, 2).and_then(|()| soak::run_disk(Some(12)))),

@@ -49,7 +49,7 @@ fn networks_give_what_onnx_runtime_gives() {
         let ((shape, x), expected) = (floats(&tensors, "x"), floats(&tensors, "y"));
         let x = Value::from_shape(&shape[..], x).unwrap();
         let graph = Graph::open(path).unwrap();
-        let names: Vec<_> = graph.graph.node.iter().map(operators::full_name).collect();
+        let cases: Vec<_> = graph.graph.node.iter().flat_map(operators::cases_of).collect();
         let most = tolerance(&graph.graph);
         let model = graph.compile("y", Some(&[shape]), TIME_LIMIT);
         let (shape, made) = match model.and_then(|model| model.run(&Worker::new(), vec![x])) {
@@ -63,7 +63,7 @@ fn networks_give_what_onnx_runtime_gives() {
                 continue;
             }
         };
-        used.extend(names);
+        used.extend(cases);
         let largest = expected.1.iter().fold(0.0f32, |most, number| most.max(number.abs()));
         let far = made.iter().zip(&expected.1).map(|(a, b)| (a - b).abs());
         let far = far.fold(0.0, |most: f32, far| if far.is_nan() { far } else { most.max(far) });
@@ -81,7 +81,8 @@ fn networks_give_what_onnx_runtime_gives() {
     println!("refused");
     refused.iter().for_each(|(what, count)| println!("  {count}: {what}"));
     assert!(bad.is_empty(), "{} differ:\n{}", bad.len(), bad.join("\n"));
-    let unused: Vec<_> = operators::names().filter(|name| !used.contains(*name)).collect();
+    let mut unused = operators::cases();
+    unused.retain(|case| !used.contains(case));
     assert!(unused.is_empty(), "never used: {}", unused.join(", "));
     assert!(refused.values().sum::<usize>() * 10 < paths.len(), "too many are refused");
 }

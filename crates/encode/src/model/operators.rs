@@ -1,8 +1,8 @@
 //! The operators that the differential test holds to ONNX Runtime, each with the attributes that it
 //! tries. Everything else is refused: the runtime computes some of it, silently, as something else.
 //!
-//! A new line needs a case in `xtask/networks.py`; `cargo xtask soak networks` fails for a line that
-//! no network uses.
+//! A new line needs a case in `xtask/networks.py`; `cargo xtask soak networks` fails for an operator, an
+//! attribute or a word for one that no network uses.
 
 use std::ops::RangeInclusive;
 
@@ -188,7 +188,6 @@ const OPERATORS: &[(&str, usize, Attributes)] = &[
             ),
             ("cubic_coeff_a", Any),
             ("exclude_outside", Only(0)),
-            ("extrapolation_value", Any),
             ("keep_aspect_ratio_policy", Words(&["stretch"])),
             ("mode", Words(&["nearest", "linear"])),
             ("nearest_mode", Words(&["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])),
@@ -329,7 +328,36 @@ fn text(attribute: &AttributeProto) -> String {
     }
 }
 
+/// What networks of the differential test must use: every operator, and every attribute that admits
+/// several values, with every word that is accepted.
 #[cfg(test)]
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    OPERATORS.iter().map(|(name, _, _)| *name)
+pub(super) fn cases() -> Vec<String> {
+    let mut cases = Vec::new();
+    for (name, _, attributes) in OPERATORS {
+        cases.push((*name).to_owned());
+        for (attribute, values) in *attributes {
+            match values {
+                Any => cases.push(format!("{name}.{attribute}")),
+                Words(words) if words.len() > 1 => {
+                    cases.extend(words.iter().map(|word| format!("{name}.{attribute} = {word}")));
+                }
+                Only(_) | Words(_) => {}
+            }
+        }
+    }
+    cases
+}
+
+/// The cases that a node uses.
+#[cfg(test)]
+pub(super) fn cases_of(node: &NodeProto) -> Vec<String> {
+    let name = full_name(node);
+    let of = |attribute: &AttributeProto| {
+        let case = format!("{name}.{}", attribute.name.as_deref().unwrap_or_default());
+        match &attribute.s {
+            Some(word) => [case.clone(), format!("{case} = {word}")].to_vec(),
+            None => vec![case],
+        }
+    };
+    node.attribute.iter().flat_map(of).chain([name.clone()]).collect()
 }
