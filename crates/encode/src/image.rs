@@ -5,6 +5,7 @@ mod pooling;
 use std::path::Path;
 use std::time::Duration;
 
+use nextpair_data::listed;
 use nextpair_data::picture::Picture;
 use rten::Value;
 
@@ -129,9 +130,8 @@ impl ImageEncoder {
 
 fn check_input(path: &Path, inputs: &[Port], preprocess: &Preprocess) -> Result<(), Error> {
     let [input] = inputs else {
-        let names: Vec<_> = inputs.iter().map(|input| input.name.as_str()).collect();
-        let what =
-            format!("{} inputs ({}); an image encoder has one", names.len(), names.join(", "));
+        let names = listed(inputs.iter().map(|input| &input.name));
+        let what = format!("{} inputs ({names}); an image encoder has one", inputs.len());
         return Err(Error::file(path, what));
     };
     if !input.is_float {
@@ -165,9 +165,8 @@ fn choose(
         if outputs.iter().any(|output| output.name == name) {
             return Ok(name.to_string());
         }
-        let names: Vec<_> = outputs.iter().map(|output| output.name.as_str()).collect();
-        let what = format!("no output '{name}'; there are {}", names.join(", "));
-        return Err(Error::file(path, what));
+        let names = listed(outputs.iter().map(|output| &output.name));
+        return Err(Error::file(path, format!("no output '{name}'; there are {names}")));
     }
     let ranks: &[usize] = match pooling {
         Pooling::Pooled => &[2, 4, 3],

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nextpair_data::ordinary;
+use nextpair_data::{listed, ordinary};
 use rten::Value;
 use tokenizers::Tokenizer;
 
@@ -223,7 +223,9 @@ fn choose(path: &Path, outputs: &[Port], name: Option<&str>) -> Result<String, E
             .or_else(|| outputs.iter().find(|output| output.rank() == Some(3)))
             .or(outputs.first()),
     };
-    let names: Vec<_> = outputs.iter().map(|output| output.name.as_str()).collect();
-    let what = || format!("no output '{}'; there are {}", name.unwrap_or("any"), names.join(", "));
+    let what = || {
+        let names = listed(outputs.iter().map(|output| &output.name));
+        format!("no output '{}'; there are {names}", name.unwrap_or("any"))
+    };
     found.map(|output| output.name.clone()).ok_or_else(|| Error::file(path, what()))
 }

@@ -48,11 +48,15 @@ fn model(node: Vec<NodeProto>, initializer: Vec<TensorProto>) -> Vec<u8> {
 }
 
 fn open(bytes: &[u8], limit: Duration) -> Result<ImageEncoder, Error> {
+    open_output(bytes, None, limit)
+}
+
+fn open_output(bytes: &[u8], output: Option<&str>, limit: Duration) -> Result<ImageEncoder, Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.onnx");
     fs::write(&path, bytes).unwrap();
     let preprocess = Preprocess::parse("size = 8\nresize = \"squash\"").unwrap();
-    ImageEncoder::open_within(&path, preprocess, Pooling::Pooled, None, limit)
+    ImageEncoder::open_within(&path, preprocess, Pooling::Pooled, output, limit)
 }
 
 fn refused(bytes: &[u8], says: &str) {
@@ -96,6 +100,21 @@ fn chains_are_as_long_as_the_stack_allows() {
         let encoder = open(&chain(length), TIME_LIMIT).unwrap();
         assert_eq!(encoder.dim(), 3, "{length}");
     }
+}
+
+#[test]
+fn messages_name_a_few_inputs_and_outputs() {
+    let mut many = ModelProto::parse_buf(&chain(1)).unwrap();
+    let graph = many.graph.as_mut().unwrap();
+    let more = (0..5000)
+        .map(|at| ValueInfoProto { name: Some(format!("more {at}")), ..ValueInfoProto::default() });
+    graph.output.extend(more.clone());
+    let what = open_output(&many.write_buf().unwrap(), Some("none"), TIME_LIMIT).unwrap_err();
+    let what = what.to_string();
+    assert!(what.contains("'none'; there are out, more 0, more 1, "), "{what}");
+    assert!(what.ends_with(", more 18 and 4981 more"), "{what}");
+    many.graph.as_mut().unwrap().input.extend(more);
+    refused(&many.write_buf().unwrap(), "more 18 and 4981 more); an image encoder has one");
 }
 
 /// A list of an attribute, or a number.
