@@ -18,12 +18,14 @@ use nextpair::kernels::prepare_process;
 use nextpair::scenario::Inbox;
 use nextpair::{ExperimentSource, PicksSource};
 use tokio::net::TcpListener;
+use tokio::runtime::Builder;
 
 use crate::inputs::sides;
 use crate::listen::ListenArgs;
 use crate::next::{self, Next};
 use crate::run::encoders;
 use crate::signals::told_to_stop;
+use crate::threads;
 
 const MIB: u64 = 1 << 20;
 /// The most threads that read and write files at once. Each one takes memory.
@@ -142,8 +144,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     settings.gold = args.gold(&project)?;
     // Refuse bad settings before listening.
     settings.check(address)?;
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.enable_all().max_blocking_threads(BLOCKING).build()?;
+    let mut runtime = Builder::new_multi_thread();
+    let runtime = threads::of_server(runtime.max_blocking_threads(BLOCKING))?;
     runtime.block_on(serve(address, project, &settings))?;
     Ok(ExitCode::SUCCESS)
 }

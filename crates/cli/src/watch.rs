@@ -9,10 +9,12 @@ use nextpair::models::Device;
 use nextpair::report::Options;
 use nextpair::watch::Server;
 use tokio::net::TcpListener;
+use tokio::runtime::Builder;
 
 use crate::listen::ListenArgs;
 use crate::report::PageArgs;
 use crate::signals::told_to_stop;
+use crate::threads;
 
 /// The most threads that look at the experiment at once.
 const BLOCKING: usize = 4;
@@ -38,9 +40,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // The experiment may have the other devices.
     let options = args.page.options(Device::Cpu);
     options.check()?;
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(1).enable_all().max_blocking_threads(BLOCKING).build()?;
-    runtime.block_on(serve(args, options))?;
+    let mut runtime = Builder::new_current_thread();
+    threads::of_server(runtime.max_blocking_threads(BLOCKING))?.block_on(serve(args, options))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -106,6 +106,16 @@ pub enum Error {
         /// The limit in seconds.
         seconds: f64,
     },
+    /// The system has no room for a thread.
+    #[error(
+        "{}: no thread to encode on; a limit on memory, address space or processes (`ulimit -a`) may be \
+         too low, or --threads too high",
+        path.display()
+    )]
+    NoThread {
+        /// The model.
+        path: PathBuf,
+    },
     /// A picture without pixels, of the wrong number of bytes, or too large.
     #[error(
         "{bytes} bytes for {width} x {height} pixels; accepted are three each, for 1 to {} pixels in all",
@@ -134,6 +144,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it would happen to every input, and is not the fault of one.
+    pub(crate) fn is_of_any_input(&self) -> bool {
+        matches!(self, Error::Slow { .. } | Error::NoThread { .. })
+    }
+
     pub(crate) fn io(path: &Path, error: std::io::Error) -> Self {
         Error::Data(nextpair_data::Error::io(path, error))
     }

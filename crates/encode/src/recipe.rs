@@ -283,8 +283,7 @@ impl Finish {
             let row = make(worker, input)?;
             progress.advance(1);
             match row {
-                // The same would happen to every input.
-                Err((_, slow @ Error::Slow { .. })) => Err(slow),
+                Err((_, error)) if error.is_of_any_input() => Err(error),
                 Err((name, error)) => {
                     progress.remark(&format!("{name} cannot be encoded: {error}"));
                     Ok(vec![f32::NAN; locals * dim])

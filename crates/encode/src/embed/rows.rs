@@ -145,7 +145,7 @@ fn row(encoded: Result<Vec<f32>, Error>) -> Result<Made, Error> {
     Ok(match encoded {
         Ok(numbers) if numbers.iter().all(|number| number.is_finite()) => Made::Row(numbers),
         Ok(_) => Made::Bad("the encoder gave a number that is not finite".to_owned()),
-        Err(slow @ Error::Slow { .. }) => return Err(slow),
+        Err(error) if error.is_of_any_input() => return Err(error),
         Err(error) => Made::Bad(error.to_string()),
     })
 }

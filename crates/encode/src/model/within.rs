@@ -51,7 +51,7 @@ impl Bench {
             let _ = tell.send(catch_unwind(AssertUnwindSafe(work)));
         });
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = || Error::file(path, "no thread to work on");
+        let gone = || Error::NoThread { path: path.to_path_buf() };
         jobs.send(job).map_err(|_| gone())?;
         match hear.recv_timeout(limit) {
             Ok(Ok(result)) => result,

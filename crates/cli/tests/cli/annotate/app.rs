@@ -28,7 +28,8 @@ impl Process {
         Process::spawn(folder, shell, log)
     }
 
-    fn spawn(folder: &Path, mut program: Command, log: &str) -> Self {
+    /// Starts a command in a folder.
+    pub fn spawn(folder: &Path, mut program: Command, log: &str) -> Self {
         let log = folder.join(log);
         let child = program
             .current_dir(folder)
@@ -51,15 +52,20 @@ impl Process {
         self.child.id()
     }
 
+    /// Returns how the process ended, if it did.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
     /// Waits until the process ends by itself.
     pub fn end(&mut self) -> ExitStatus {
-        until("the process ends", || self.child.try_wait().unwrap())
+        until("the process ends", || self.ended())
     }
 
     /// Waits for a condition while the process runs.
     pub fn until<T>(&mut self, what: &str, mut condition: impl FnMut(&str) -> Option<T>) -> T {
         until(what, || {
-            let ended = self.child.try_wait().unwrap();
+            let ended = self.ended();
             let found = condition(&self.said());
             if let (Some(status), None) = (ended, &found) {
                 panic!("it ended with {status} before {what}: {}", self.said());
