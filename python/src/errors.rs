@@ -1,5 +1,6 @@
 //! Errors as Python exceptions: this is the only place that chooses their class (`nextpair/errors.py`).
 
+use nextpair::core::printable;
 use nextpair::engine::Error as Engine;
 use nextpair::{Error, annotate, core, encode, models, report, scenario};
 use pyo3::exceptions::PyRuntimeError;
@@ -202,7 +203,9 @@ pub(crate) fn panicked(py: Python<'_>, said: &str) -> PyErr {
     of_class(py, "InternalError", said)
 }
 
+/// Words of files and of arguments may contain escape sequences, so all text is made [`printable`] here.
 fn of_class(py: Python<'_>, class: &str, said: String) -> PyErr {
+    let said = printable(&said).into_owned();
     let class = py.import("nextpair.errors").and_then(|errors| errors.getattr(class));
     match class.and_then(|class| class.call1((said.clone(),))) {
         Ok(exception) => PyErr::from_value(exception),

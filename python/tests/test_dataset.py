@@ -146,6 +146,12 @@ def test_embed(tmp_path: Path) -> None:
         dataset.embed(image_model=tmp_path / "other.onnx")
 
 
+def test_errors_have_no_control_characters(tmp_path: Path) -> None:
+    with pytest.raises(nextpair.FileError) as raised:
+        nextpair.Dataset(tmp_path / "no\x1b]0;such\x07")
+    assert "no\\u001b]0;such\\u0007: " in str(raised.value)
+
+
 def test_enlarge(tmp_path: Path) -> None:
     dataset = nextpair.Dataset.scenes(tmp_path / "scenes", 20)
     (tmp_path / "answers.csv").write_text(f"id,caption\n{dataset[0].id},A walrus with a lantern .\n")
