@@ -189,7 +189,7 @@ impl Dataset {
     }
 
     /// Writes a larger dataset with what people said. Returns new captions, images and paired items,
-    /// answers that were known, and refusals by reason.
+    /// answers that were known, refusals by reason, and skips without one.
     #[allow(clippy::type_complexity, reason = "a row of numbers")]
     fn enlarge(
         &self,
@@ -199,13 +199,13 @@ impl Dataset {
         images: Vec<PathBuf>,
         out: PathBuf,
         how: How<'_>,
-    ) -> PyResult<(usize, usize, usize, usize, Vec<(String, usize)>)> {
+    ) -> PyResult<(usize, usize, usize, usize, Vec<(String, usize)>, usize)> {
         let (opened, side) = (self.opened.clone(), side_of(pool_side));
         how.work(py, move |progress| {
             let addition = Addition::read(&opened, &answers, side, &images)?;
             let added = addition.write(&out, &DatasetEncoders, progress)?;
             let refused = added.refused.into_iter().collect();
-            Ok((added.captions, added.images, added.paired, added.known, refused))
+            Ok((added.captions, added.images, added.paired, added.known, refused, added.skipped))
         })
     }
 }

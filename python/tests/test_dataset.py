@@ -154,9 +154,11 @@ def test_errors_have_no_control_characters(tmp_path: Path) -> None:
 
 def test_enlarge(tmp_path: Path) -> None:
     dataset = nextpair.Dataset.scenes(tmp_path / "scenes", 20)
-    (tmp_path / "answers.csv").write_text(f"id,caption\n{dataset[0].id},A walrus with a lantern .\n")
+    said = f"id,caption,skip\n{dataset[0].id},A walrus with a lantern .,\n{dataset[1].id},,dark\n"
+    (tmp_path / "answers.csv").write_text(said)
     larger = dataset.enlarge(tmp_path / "answers.csv", tmp_path / "larger")
     assert (larger.captions, larger.images, larger.known) == (1, 0, 0)
+    assert (larger.refused, larger.skipped) == ({"dark": 1}, 0)
     assert "A walrus with a lantern ." in larger.dataset[0].captions
     (tmp_path / "wrong.jsonl").write_text(json.dumps({"id": "nobody", "caption": "x"}) + "\n")
     with pytest.raises(nextpair.FileError, match="wrong.jsonl"):

@@ -56,6 +56,7 @@ struct Report {
     paired: usize,
     known: usize,
     refused: BTreeMap<String, usize>,
+    skipped: usize,
     features: Vec<Encoded>,
     out: String,
 }
@@ -132,6 +133,7 @@ impl Report {
             paired: added.paired,
             known: added.known,
             refused: added.refused.clone(),
+            skipped: added.skipped,
             features: added.features.iter().map(encoded).collect(),
             out: args.out.display().to_string(),
         }
@@ -151,12 +153,13 @@ impl Report {
             let items: usize = self.refused.values().sum();
             let mut reasons: Vec<(&String, &usize)> = self.refused.iter().collect();
             reasons.sort_by_key(|&(reason, count)| (std::cmp::Reverse(count), reason));
-            let told = |(reason, count): (&String, &usize)| match reason.as_str() {
-                "" => format!("no reason ({count})"),
-                reason => format!("{} ({count})", shortened(reason)),
-            };
+            let told =
+                |(reason, count): (&String, &usize)| format!("{} ({count})", shortened(reason));
             let reasons: Vec<String> = reasons.into_iter().map(told).collect();
             text += &format!("refused     {}: {}\n", grouped(items), reasons.join(", "));
+        }
+        if self.skipped > 0 {
+            text += &format!("skipped     {} without a reason\n", grouped(self.skipped));
         }
         for set in self.features.iter().filter(|set| set.encoded > 0) {
             text += &format!("features    {}: {} encoded\n", set.name, grouped(set.encoded));

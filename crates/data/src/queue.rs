@@ -216,7 +216,7 @@ pub enum Said {
 pub enum Outcome {
     /// A person gave the other half.
     Answered,
-    /// A person skipped it, and nobody gave the other half.
+    /// A person skipped it, for which the app wants a reason, and nobody gave the other half.
     Refused,
     /// Its answers wait for review: they are kept, and may be finished later.
     Unreviewed,

@@ -69,6 +69,8 @@ class Enlarged(NamedTuple):
     """Answers that the dataset had already."""
     refused: dict[str, int]
     """Items that people refused, by reason."""
+    skipped: int
+    """Items that people skipped without a reason."""
 
 
 class Dataset:
@@ -346,7 +348,7 @@ class Dataset:
             how: _engine.How = (thread_count(threads), listener)
             side = _side("pool_side", pool_side)
             added = self._engine.enlarge([Path(file) for file in files], side, folders, Path(out), how)
-        return Enlarged(Dataset(out), *added[:4], dict(added[4]))
+        return Enlarged(Dataset(out), *added[:4], dict(added[4]), added[5])
 
     def __repr__(self) -> str:
         made = ", ".join(f"{name} ({side})" for name, side in self.feature_sets)

@@ -34,9 +34,10 @@ pub struct Added {
     pub paired: usize,
     /// Answers that the dataset had already.
     pub known: usize,
-    /// Items that people skipped in these answers and nobody paired, by reason; the reason is empty
-    /// where none was given.
+    /// Items that people refused in these answers and nobody paired, by reason.
     pub refused: BTreeMap<String, usize>,
+    /// Items that people skipped without a reason, and nobody refused or paired.
+    pub skipped: usize,
     /// What became of every set of text features.
     pub features: Vec<EncodedSet>,
 }
@@ -132,13 +133,15 @@ impl<'a> Addition<'a> {
     }
 
     fn report(&self, dataset: Dataset, features: Vec<EncodedSet>) -> Added {
+        let (refused, skipped) = self.refused();
         Added {
             dataset,
             captions: self.added.captions().count(),
             images: self.added.images.len(),
             paired: self.paired,
             known: self.known,
-            refused: self.refused(),
+            refused,
+            skipped,
             features,
         }
     }
@@ -213,19 +216,21 @@ impl<'a> Addition<'a> {
         })
     }
 
-    /// The reasons why people refused items in these answers, with the number of items.
-    fn refused(&self) -> BTreeMap<String, usize> {
-        let halves = self.answers.iter().filter(|answer| !matches!(answer.said, Said::Skip(_)));
-        let mut known: HashSet<&str> = halves.map(|answer| answer.id.as_str()).collect();
+    /// The reasons why people refused items in these answers, with the number of items, and the number of those that
+    /// were skipped without a reason.
+    fn refused(&self) -> (BTreeMap<String, usize>, usize) {
+        let (skips, halves): (Vec<_>, Vec<_>) =
+            self.answers.iter().partition(|answer| matches!(answer.said, Said::Skip(_)));
+        let mut known: HashSet<&str> = halves.iter().map(|answer| answer.id.as_str()).collect();
         let mut reasons = BTreeMap::new();
-        for answer in &self.answers {
-            if let Said::Skip(reason) = &answer.said
+        for answer in &skips {
+            if let Some(reason) = answer.refusal()
                 && known.insert(&answer.id)
             {
-                *reasons.entry(reason.clone()).or_default() += 1;
+                *reasons.entry(reason.to_owned()).or_default() += 1;
             }
         }
-        reasons
+        (reasons, skips.iter().filter(|answer| known.insert(&answer.id)).count())
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fs;
 
 use super::*;
-use crate::dataset::{AddedImages, Item};
 use crate::dataset::sample::{dataset, item};
+use crate::dataset::{AddedImages, Item};
 use crate::queue::refused;
 use crate::{Matrix, npy};
 
@@ -113,7 +113,7 @@ fn captions_come_back_with_features_and_reasons() {
     let out = folder.path().join("new");
     let added = read(&old, FIRST, Side::Image).unwrap().write(&out, &Lengths, &()).unwrap();
     assert_eq!((added.captions, added.paired, added.known), (2, 1, 0));
-    assert_eq!(added.refused, [("dark".to_owned(), 1)].into());
+    assert_eq!((added.refused, added.skipped), ([("dark".to_owned(), 1)].into(), 0));
     let [set] = &added.features[..] else { panic!("{:?}", added.features) };
     assert_eq!((set.name.as_str(), set.encoded, set.missing), ("lengths", 1, 1));
     let new = added.dataset;
@@ -146,6 +146,19 @@ fn captions_come_back_with_features_and_reasons() {
 }
 
 #[test]
+fn a_skip_without_a_reason_is_no_refusal() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = sample(&folder.path().join("old"));
+    let answers = "{\"id\":\"a\",\"skip\":\"\"}\n{\"id\":\"b\",\"skip\":\"\"}\n\
+                   {\"id\":\"b\",\"caption\":\"new\"}\n{\"id\":\"c\",\"skip\":\" \"}\n\
+                   {\"id\":\"c\",\"skip\":\"dark\",\"annotator\":\"ann\"}\n";
+    let addition = read(&old, answers, Side::Image).unwrap();
+    let added = addition.write(&folder.path().join("new"), &Lengths, &()).unwrap();
+    assert_eq!((added.refused, added.skipped), ([("dark".to_owned(), 1)].into(), 1));
+    assert_eq!(refused(added.dataset.answers().unwrap()), ["c"]);
+}
+
+#[test]
 fn damaged_features_are_not_copied() {
     let folder = tempfile::tempdir().unwrap();
     let old = sample(&folder.path().join("old"));
@@ -166,7 +179,8 @@ fn damaged_features_are_not_copied() {
     }
     let (row, marks) = (|_: usize, _: &mut [f64]| (), ("made.toml", ""));
     let images = AddedImages { set: "none", row: &row };
-    let error = damaged.extended(&folder.path().join("more"), marks, &[], &images, &()).unwrap_err();
+    let error =
+        damaged.extended(&folder.path().join("more"), marks, &[], &images, &()).unwrap_err();
     assert!(error.to_string().contains("0.rows.npy: damaged"), "{error}");
     assert!(!folder.path().join("more").exists());
 }
