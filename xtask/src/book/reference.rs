@@ -4,35 +4,83 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use nextpair_engine::{BuiltIn, Strategy};
 use serde_json::Value;
 
 const COMMANDS: &str = "docs/reference/commands.md";
+const STRATEGIES: &str = "docs/reference/strategies.md";
 const API: &str = "docs/reference/http-api.md";
 const OPENAPI: &str = "crates/annotate/src/openapi.json";
+
+/// The head of the table of parameters.
+const PARAMETERS: &str = "\
+| flag | in a name | in Python | default | what it does | of |
+| --- | --- | --- | --- | --- | --- |
+";
 
 const HEAD: &str = "# Commands and flags
 
 This page lists every command and flag of `nextpair`, as its own `--help` does. `cargo xtask book` writes it.
 ";
 
-/// Writes the page of commands.
+/// Writes the page of commands, and the parameters on that of strategies.
 pub(super) fn write(binary: &Path) -> Result<()> {
-    std::fs::write(COMMANDS, commands(binary)?)?;
-    println!("{COMMANDS}");
+    for (path, text) in generated(binary)? {
+        std::fs::write(path, text)?;
+        println!("{path}");
+    }
     Ok(())
 }
 
-/// Checks the page of commands and that of the API.
+/// Checks what [`write`] writes, and the page of the API.
 pub(super) fn check(binary: &Path) -> Result<()> {
-    let written = std::fs::read_to_string(COMMANDS)?;
-    let same = written == commands(binary)?;
-    ensure!(same, "{COMMANDS} is not what `--help` says; `cargo xtask book` writes it anew");
+    for (path, text) in generated(binary)? {
+        let same = std::fs::read_to_string(path)? == text;
+        ensure!(same, "{path} is not what the program says; `cargo xtask book` writes it anew");
+    }
     let page = std::fs::read_to_string(API)?;
     for request in requests(&std::fs::read_to_string(OPENAPI)?)? {
         ensure!(page.contains(&format!("`{request}`")), "{API} lacks {request}");
     }
     Ok(())
+}
+
+fn generated(binary: &Path) -> Result<[(&'static str, String); 2]> {
+    let strategies = with_parameters(&std::fs::read_to_string(STRATEGIES)?)?;
+    Ok([(COMMANDS, commands(binary)?), (STRATEGIES, strategies)])
+}
+
+/// Returns a page with the parameters of all strategies in the place of those in its table.
+fn with_parameters(page: &str) -> Result<String> {
+    let (before, rest) = page.split_once(PARAMETERS).context("no table of parameters")?;
+    let (_, after) = rest.split_once("\n\n").context("the table of parameters does not end")?;
+    Ok(format!("{before}{PARAMETERS}{}\n{after}", parameters()))
+}
+
+/// Returns a row for every parameter that strategies declare.
+fn parameters() -> String {
+    let mut rows: Vec<(String, String, Vec<String>)> = Vec::new();
+    for mut strategy in BuiltIn::all() {
+        let of = format!("`{}`", strategy.name());
+        for parameter in strategy.parameters() {
+            let flag = parameter.flag();
+            if let Some((_, _, all)) = rows.iter_mut().find(|(known, _, _)| *known == flag) {
+                all.push(of.clone());
+                continue;
+            }
+            let form = parameter.form().replace(", ", "`, `+");
+            let name = match parameter.name() {
+                // Vectors are given.
+                "features" => "-".to_owned(),
+                name => format!("`{name}`"),
+            };
+            let (default, about) = (parameter.value.text(), parameter.about);
+            let row = format!("| `--{flag}` | `+{form}` | {name} | {default} | {about} |");
+            rows.push((flag, row, vec![of.clone()]));
+        }
+    }
+    rows.into_iter().map(|(_, row, of)| format!("{row} {} |\n", of.join(", "))).collect()
 }
 
 /// Returns the help of all commands. Subcommands follow their command.
@@ -85,6 +133,12 @@ fn requests(document: &str) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reference_lists_every_parameter() {
+        let page = include_str!("../../../docs/reference/strategies.md");
+        assert!(with_parameters(page).unwrap() == page, "`cargo xtask book` writes the table");
+    }
 
     #[test]
     fn subcommands_are_found() {
