@@ -15,7 +15,7 @@ use nextpair::engine::{
 use nextpair::{BagOfWords, Files, Paths, Selection, SimilarityPaths};
 
 use crate::device::SelectionDeviceArgs;
-use crate::parameters::{ParameterArgs, listed};
+use crate::parameters::ParameterArgs;
 use crate::selection::{Opened, WHERE_HARD_NEGATIVES_LOSE};
 
 /// The flags of a selection.
@@ -258,9 +258,7 @@ impl SelectionArgs {
 
     /// Returns the strategy with its parameters: the default one, unless another is named.
     pub(crate) fn strategy(&self) -> Result<BuiltIn> {
-        if let Some(name) = &self.strategy {
-            return self.parameters.strategy(name);
-        }
+        let strategy = self.parameters.strategy(self.strategy.as_deref())?;
         let of_pairs = [
             ("--scope", self.scope.is_some()),
             ("--sample-indices", self.sample_indices.is_some()),
@@ -268,11 +266,11 @@ impl SelectionArgs {
         ];
         for (flag, given) in of_pairs {
             ensure!(
-                !given,
+                !given || self.strategy.is_some(),
                 "{flag} is for strategies that compare the pool with pairs; name one with --strategy"
             );
         }
-        self.parameters.default_strategy()
+        Ok(strategy)
     }
 
     /// Fails unless a strategy is named, and can be split.
@@ -566,8 +564,7 @@ impl SelectionArgs {
 
 /// The strategies that compare nothing with pairs.
 fn need_no_pairs() -> String {
-    let alone = BuiltIn::all().filter(|strategy| strategy.needs().matching.is_none());
-    listed(&alone.collect::<Vec<_>>(), "or")
+    BuiltIn::listed(|strategy| strategy.needs().matching.is_none(), "or")
 }
 
 /// Returns the places of items in the pool, ascending. Items of other pools have none.

@@ -1,6 +1,6 @@
 //! Flags of the parameters of strategies, as the strategies declare them.
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use nextpair::core::Amount;
@@ -79,36 +79,22 @@ impl Declared {
 pub(crate) struct ParameterArgs(Vec<(String, String)>);
 
 impl ParameterArgs {
-    /// Returns the strategy of this name with these parameters. Those of other strategies are checked.
-    pub(crate) fn strategy(&self, name: &str) -> Result<BuiltIn> {
-        let mut strategy = BuiltIn::named(name).map_err(|what| anyhow!(what))?;
+    /// Returns the strategy of this name, or the default one, with these parameters. Refuses those that it does not have.
+    pub(crate) fn strategy(&self, name: Option<&str>) -> Result<BuiltIn> {
+        let named = name.map(BuiltIn::named).transpose().map_err(|what| anyhow!(what))?;
+        let mut strategy = named.unwrap_or_default();
         for (flag, text) in &self.0 {
-            if set(&mut strategy, flag, text)? {
-                continue;
-            }
-            ensure!(
-                !SPECIAL.contains(&flag.as_str()),
-                "--{flag} is for {}",
-                listed(&having(flag), "and")
-            );
-            for mut other in having(flag) {
-                set(&mut other, flag, text)?;
-                other.check()?;
-            }
+            let mut parameters = strategy.parameters();
+            let Some(own) = parameters.iter_mut().find(|own| own.flag() == *flag) else {
+                let has =
+                    |other: &mut BuiltIn| other.parameters().iter().any(|o| o.flag() == *flag);
+                let advice = if name.is_some() { "" } else { "; name one with --strategy" };
+                bail!("--{flag} is for {}{advice}", BuiltIn::listed(has, "and"));
+            };
+            own.value.set(text).map_err(|what| anyhow!("--{flag}: {what}"))?;
         }
         strategy.check()?;
         Ok(strategy)
-    }
-
-    /// Returns the default strategy with these parameters. Those of others say that another one was meant.
-    pub(crate) fn default_strategy(&self) -> Result<BuiltIn> {
-        let usual = BuiltIn::default();
-        for (flag, _) in &self.0 {
-            let having = having(flag);
-            let own = having.iter().any(|strategy| strategy.name() == usual.name());
-            ensure!(own, "--{flag} is for {}; name one with --strategy", listed(&having, "and"));
-        }
-        self.strategy(usual.name())
     }
 
     /// Returns what was typed for a flag.
@@ -117,39 +103,11 @@ impl ParameterArgs {
     }
 }
 
-/// Parameters that say that another strategy was meant. The others may stand in one line of flags for all strategies.
-const SPECIAL: [&str; 3] = ["points", "bandwidth", "entropy-temperature"];
-
-/// Sets a parameter of a strategy. Returns whether it has it.
-fn set(strategy: &mut BuiltIn, flag: &str, text: &str) -> Result<bool> {
-    let mut parameters = strategy.parameters();
-    let Some(own) = parameters.iter_mut().find(|own| own.flag() == flag) else { return Ok(false) };
-    own.value.set(text).map_err(|what| anyhow!("--{flag}: {what}"))?;
-    Ok(true)
-}
-
-/// The strategies that have a parameter.
-fn having(flag: &str) -> Vec<BuiltIn> {
-    let mut all: Vec<BuiltIn> = BuiltIn::all().collect();
-    all.retain_mut(|strategy| strategy.parameters().iter().any(|own| own.flag() == flag));
-    all
-}
-
 /// Parses a draw of pairs.
 fn sample(text: &str) -> Result<Amount, String> {
     match text {
         "0" => Err("the sampled pairs are empty".to_owned()),
         _ => text.parse(),
-    }
-}
-
-/// Names as words: `herding and novelty`.
-pub(crate) fn listed(strategies: &[BuiltIn], and: &str) -> String {
-    let names: Vec<&str> = strategies.iter().map(|strategy| strategy.name()).collect();
-    match &names[..] {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [first @ .., last] => format!("{} {and} {last}", first.join(", ")),
     }
 }
 
@@ -181,72 +139,30 @@ impl clap::FromArgMatches for ParameterArgs {
 mod tests {
     use super::*;
 
-    /// The rows of the table of parameters, as the strategies declare them.
-    fn rows() -> String {
-        let mut text = "| flag | in a name | in Python | default | what it does | of |\n| --- | --- | --- | --- | --- | --- |\n".to_owned();
-        let mut known = Vec::new();
-        for parameter in BuiltIn::all().collect::<Vec<_>>().iter_mut().flat_map(BuiltIn::parameters)
-        {
-            let flag = parameter.flag();
-            if known.contains(&flag) {
-                continue;
-            }
-            let all = declared();
-            let of = all.iter().find(|declared| declared.flag == flag).unwrap();
-            let form = parameter.form().replace(", ", "`, `+");
-            let (name, default) = match parameter.name() {
-                // Vectors are given.
-                "features" => ("-".to_owned(), of.default.as_str()),
-                name => (format!("`{name}`"), of.default.as_str()),
-            };
-            let strategies =
-                of.strategies.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            text += &format!(
-                "| `--{flag}` | `+{form}` | {name} | {default} | {} | {strategies} |\n",
-                of.about
-            );
-            known.push(flag);
-        }
-        text
-    }
-
     #[test]
-    fn the_reference_lists_every_parameter() {
-        let page = include_str!("../../../docs/reference/strategies.md");
-        assert!(
-            page.contains(&rows()),
-            "docs/reference/strategies.md lacks this table:\n{}",
-            rows()
-        );
-    }
-
-    #[test]
-    fn flags_of_other_strategies_are_checked_or_refused() {
-        let typed = |flags: &[(&str, &str)]| {
+    fn parameters_of_other_strategies_are_refused() {
+        let strategy = |name: Option<&str>, flags: &[(&str, &str)]| {
             let owned = |(flag, text): &(&str, &str)| ((*flag).to_owned(), (*text).to_owned());
-            ParameterArgs(flags.iter().map(owned).collect())
+            let made = ParameterArgs(flags.iter().map(owned).collect()).strategy(name);
+            made.map(|strategy| strategy.to_string()).map_err(|error| error.to_string())
         };
-        let strategy = |name: &str, flags: &[(&str, &str)]| {
-            typed(flags)
-                .strategy(name)
-                .map(|strategy| strategy.to_string())
-                .map_err(|error| error.to_string())
-        };
-        let flags = [("top-k", "5"), ("features", "bow"), ("sample", "0.3")];
-        assert_eq!(strategy("hard-negative", &flags).unwrap(), "hard-negative+mini-30%+top-5");
-        assert_eq!(strategy("core-set", &flags).unwrap(), "core-set+bow");
-        assert_eq!(strategy("random", &flags).unwrap(), "random");
-        assert!(
-            strategy("random", &[("max-score", "NaN")]).unwrap_err().contains("max-score is NaN")
-        );
-        let refused = strategy("random", &[("points", "5")]).unwrap_err();
-        assert_eq!(refused, "--points is for herding and novelty");
-        let refused = strategy("herding", &[("points", "0")]).unwrap_err();
-        assert!(refused.contains("points is 0"), "{refused}");
-        let usual = |flags: &[(&str, &str)]| typed(flags).default_strategy();
-        assert_eq!(usual(&[("prior", "2")]).unwrap().to_string(), "v-optimal+prior-2");
-        let refused = usual(&[("top-k", "5")]).unwrap_err().to_string();
+        let flags = [("top-k", "5"), ("sample", "0.3")];
+        let made = strategy(Some("hard-negative"), &flags).unwrap();
+        assert_eq!(made, "hard-negative+mini-30%+top-5");
+        assert_eq!(strategy(None, &[("prior", "2")]).unwrap(), "v-optimal+prior-2");
+        let refused = strategy(None, &flags).unwrap_err();
         let says = "--top-k is for hard-negative, coverage and hybrid; name one with --strategy";
         assert_eq!(refused, says);
+        for mut other in BuiltIn::all() {
+            let own: Vec<String> = other.parameters().iter().map(|own| own.flag()).collect();
+            for Declared { flag, default, .. } in declared() {
+                let made = strategy(Some(other.name()), &[(&flag, &default)]);
+                match own.contains(&flag) {
+                    true => assert_eq!(made.unwrap(), other.name()),
+                    false => assert!(made.unwrap_err().starts_with(&format!("--{flag} is for "))),
+                }
+            }
+        }
+        assert!(strategy(Some("herding"), &[("points", "0")]).unwrap_err().contains("points is 0"));
     }
 }

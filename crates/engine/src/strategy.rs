@@ -179,6 +179,16 @@ impl Default for BuiltIn {
 }
 
 impl BuiltIn {
+    /// The names of those that `wanted` says yes to, as words: `herding and novelty`.
+    pub fn listed(wanted: impl Fn(&mut BuiltIn) -> bool, and: &str) -> String {
+        let all = BuiltIn::all().filter_map(|mut own| wanted(&mut own).then(|| own.name()));
+        match &all.collect::<Vec<_>>()[..] {
+            [] => String::new(),
+            [one] => (*one).to_owned(),
+            [first @ .., last] => format!("{} {and} {last}", first.join(", ")),
+        }
+    }
+
     /// The strategy of this name, with default parameters.
     pub fn named(name: &str) -> Result<Self, String> {
         let known =

@@ -158,8 +158,13 @@ fn in_a_dataset_for_a_model() {
         for (row, side) in [(paired, "image"), (paired, "text"), (unpaired, what)] {
             let (value, _) = bad.next().unwrap();
             world.write(file, &files::npy(&vectors.with(row, 2, *value), Numbers::F32));
-            for strategy in BuiltIn::all().map(|strategy| strategy.name()) {
-                for flags in ["", "--sample 10 --seed 3", "--sample 10 --seed 4"] {
+            for strategy in BuiltIn::all() {
+                let draws: &[&str] = match strategy.needs().matching {
+                    Some(_) => &["", "--sample 10 --seed 3", "--sample 10 --seed 4"],
+                    None => &["", "--seed 3"],
+                };
+                let strategy = strategy.name();
+                for flags in draws {
                     let run = world.run(&format!(
                         "select --model run ds --strategy {strategy} --pool-side {side} \
                          --budget 3 --out out/p.jsonl {flags}"

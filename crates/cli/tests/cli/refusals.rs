@@ -50,6 +50,9 @@ fn flags_that_ask_the_impossible() {
     }
     for (strategy, flags, expected) in [
         ("random", "--budget 0", "the budget is 0"),
+        ("core-set", "--prior 2", "--prior is for v-optimal"),
+        ("hard-negative", "--dimensions 8", "--dimensions is for v-optimal"),
+        ("herding", "--top-k 2", "--top-k is for hard-negative, coverage and hybrid"),
         ("core-set", "--budget 41", "the budget is 41 but the pool has only 40 items"),
         ("coverage", "--top-k 24", "anchor 0 has 23 rival groups"),
         ("hybrid", "--sample 25", "the sample of 25 is larger"),
