@@ -18,7 +18,8 @@ use crate::score::{Anchors, Hit, Scorer, Scores};
 use crate::{Error, Fill, Guards, Hits, Partial, Pick, Picks, Problem, Progress, Size, Weight};
 
 parameters! {
-    /// Items that are hard negatives together: each anchor counts only what is new.
+    /// Items that are hard negatives together: each anchor counts only what is new (ours; greedy as by Nemhauser, Wolsey
+    /// and Fisher, 1978).
     pub struct Coverage {
         /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
         sample: Option<Amount> = None,

@@ -15,7 +15,8 @@ use crate::widest::widest;
 use crate::{Error, Problem, Progress, ROW_BLOCK, Size};
 
 parameters! {
-    /// Items that the model finds similar to many anchors alike.
+    /// Items that the model finds similar to many anchors alike (entropy sampling, with anchors as labels; Settles,
+    /// Active Learning Literature Survey, 2009).
     pub struct Entropy {
         /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
         sample: Option<Amount> = None,

@@ -13,7 +13,7 @@ use crate::{
 };
 
 parameters! {
-    /// Hard negatives that are far from each other.
+    /// Hard negatives that are far from each other (ours).
     pub struct Hybrid {
         /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
         sample: Option<Amount> = None,

@@ -9,7 +9,7 @@ use crate::parameters::parameters;
 use crate::{Error, Problem, Progress, Size};
 
 parameters! {
-    /// Items unlike every anchor.
+    /// Items unlike every anchor (least confidence, with anchors as labels; Lewis and Gale, SIGIR 1994).
     pub struct LeastSimilar {
         /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
         sample: Option<Amount> = None,

@@ -10,7 +10,8 @@ use crate::parameters::parameters;
 use crate::{Error, Problem, Progress, ROW_BLOCK, Size};
 
 parameters! {
-    /// Items whose two most similar anchors are nearly as similar.
+    /// Items whose two most similar anchors are nearly as similar (margin sampling, with anchors as labels; Scheffer,
+    /// Decomain and Wrobel, IDA 2001).
     pub struct Margin {
         /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
         sample: Option<Amount> = None,

@@ -12,7 +12,7 @@ use crate::points::Points;
 use crate::{Error, Fact, ItemFeatures, Picks, Problem, Progress, Size};
 
 parameters! {
-    /// The same, where items count more that the model cannot place.
+    /// Items that stand for many others, as by herding, where those count more that the model cannot place (ours).
     pub struct Novelty {
         /// Pairs of the mini batch that the pool is compared with, drawn by the seed: a count, or a share of all
         sample: Option<Amount> = None,

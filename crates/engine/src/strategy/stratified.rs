@@ -10,7 +10,7 @@ use crate::problem::POOL_FEATURES;
 use crate::{Error, ItemFeatures, Pick, Picks, Problem, Progress, Size, Vectors};
 
 parameters! {
-    /// One item at random of each cluster.
+    /// One item at random of each cluster (ours).
     pub struct Stratified {
         /// The vectors that distances are measured by: the mean of an item's own, a bag of 300 visual words, or what a model
         /// makes of the item
