@@ -93,12 +93,6 @@ impl Device {
         Ok(Device(Choice::Gpu(Arc::new(Card::open(index, tiles)?))))
     }
 
-    /// All GPUs that can be used, for tests that run on each.
-    pub fn gpus() -> Vec<Device> {
-        let count = nextpair_cuda::Gpu::count().unwrap_or(0);
-        (0..count).filter_map(|index| Self::cuda(index).ok()).collect()
-    }
-
     /// The GPU for a search of so many multiplications, if it is to be on one.
     fn card(&self, work: f64) -> Option<Arc<Card>> {
         static FIRST: OnceLock<Option<Arc<Card>>> = OnceLock::new();

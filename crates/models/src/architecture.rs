@@ -209,22 +209,9 @@ impl<'a> Pass<'a> {
         Pass { weights, prefix, mode, masks: None, regions: None, observed, remembered }
     }
 
-    /// The same pass with dropout, for a batch of these pairs. Evaluation drops nothing.
-    pub fn with_dropout(self, dropout: Dropout, pairs: &'a [Pair]) -> Self {
-        let seeds = match self.mode {
-            Mode::Train(seed) => vec![seed],
-            Mode::Evaluate => Vec::new(),
-        };
-        self.with_dropout_by(dropout, seeds, pairs)
-    }
-
-    /// The same for members that have a seed each, and equally many pairs.
-    pub(crate) fn with_dropout_by(
-        mut self,
-        dropout: Dropout,
-        seeds: Vec<u64>,
-        pairs: &'a [Pair],
-    ) -> Self {
+    /// The same pass with dropout, for a batch of these pairs, of which every member has a seed and equally many.
+    /// Evaluation drops nothing.
+    pub fn with_dropout(mut self, dropout: Dropout, seeds: Vec<u64>, pairs: &'a [Pair]) -> Self {
         let trains = self.mode != Mode::Evaluate;
         self.masks = trains.then_some(Masks { dropout, seeds, pairs });
         self

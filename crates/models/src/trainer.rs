@@ -97,11 +97,6 @@ impl Trainer {
         &self.model
     }
 
-    /// The model, when training is done.
-    pub fn into_model(self) -> Model {
-        self.model
-    }
-
     /// The model with the mean of the weights after the last epochs, when these are done. `None` if
     /// training does not average.
     ///
@@ -223,7 +218,7 @@ impl Trainer {
             Criterion::CrossEntropy => Objective::CrossEntropy { violation },
         };
         let pass = Pass::new(self.model.weights(), Mode::Train(seeds[0]))
-            .with_dropout_by(self.training.dropout(), seeds.to_vec(), &batch.pairs)
+            .with_dropout(self.training.dropout(), seeds.to_vec(), &batch.pairs)
             .with_regions(batch.regions.as_deref());
         let MemberLosses { tally, factor, auxiliary, gradients } =
             member_losses(&self.model, &pass, batch, objective)?;

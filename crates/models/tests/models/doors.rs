@@ -97,7 +97,7 @@ fn buffers_move_in_training_alone_and_own_losses_count() {
     // What was saved is what is loaded, the buffer included.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weights.safetensors");
-    let model = trainer.into_model();
+    let model = trainer.model();
     model.save(&path).unwrap();
     let heads = Heads { dim: small::DIM, hidden: 0, adapter: false };
     let architecture: Arc<dyn Architecture> = Arc::new(Counting { heads, buffer: "seen" });

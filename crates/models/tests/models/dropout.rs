@@ -8,7 +8,11 @@ use crate::small;
 
 /// The encoded images and captions of a batch.
 fn encoded(model: &Model, batch: &Batch, mode: Mode, dropout: Dropout) -> [Vec<f32>; 2] {
-    let pass = Pass::new(model.weights(), mode).with_dropout(dropout, &batch.pairs);
+    let seeds = match mode {
+        Mode::Train(seed) => vec![seed],
+        Mode::Evaluate => Vec::new(),
+    };
+    let pass = Pass::new(model.weights(), mode).with_dropout(dropout, seeds, &batch.pairs);
     let architecture: &dyn Architecture = model.architecture();
     let images = architecture.encode_images(&pass, &batch.images).unwrap();
     let texts = architecture.encode_texts(&pass, &batch.texts).unwrap();

@@ -14,7 +14,8 @@ const NOTHING: Dropout = Dropout { inputs: 0.0, states: 0.0 };
 const SOME: Dropout = Dropout { inputs: 0.3, states: 0.2 };
 
 fn sparse(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -> BatchLoss {
-    let pass = Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, &batch.pairs);
+    let pass =
+        Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, vec![3], &batch.pairs);
     let objective = Objective::Hinge { margin: MARGIN, violation, reduction: Reduction::Sum };
     batch_loss(model, &pass, batch, objective).unwrap()
 }
@@ -22,7 +23,8 @@ fn sparse(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) 
 /// The loss over all pairs of every comparison of training: scores in double precision, each with a
 /// gradient.
 fn dense(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -> BatchLoss {
-    let pass = Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, &batch.pairs);
+    let pass =
+        Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, vec![3], &batch.pairs);
     let images = model.architecture().encode_images(&pass, &batch.images).unwrap();
     let texts = model.architecture().encode_texts(&pass, &batch.texts).unwrap();
     let comparisons = model.architecture().training_comparisons(&pass).unwrap();
