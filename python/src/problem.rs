@@ -38,9 +38,8 @@ impl Problem {
             if let Some(kept) = &remaining.kept {
                 selection.from = selection.from.only(kept);
             }
-            let Selection { from, strategy, settings, .. } = &selection;
-            let builder = from.problem(strategy, settings, progress)?.settings(settings.clone());
-            let stated = builder.build()?.of_strategy(strategy)?;
+            let builder = selection.problem((&selection.from, &remaining), progress)?;
+            let stated = builder.build()?.of_strategy(&selection.strategy)?;
             Ok((Arc::new(selection), remaining, stated))
         })?;
         Ok(Problem { pool, selection, remaining, stated })

@@ -173,28 +173,35 @@ impl<C: Candidates> Selection<C> {
         inspect: bool,
         progress: &dyn Progress,
     ) -> Result<(Picks, Vec<Finding>), C::Error> {
+        let mut builder = self.problem((from, remaining), progress)?;
+        let budget = self.spend.as_ref().map_or(self.budget, |_| self.budget.min(from.items()));
+        // A strategy that goes through the pool item by item checks it on the way.
+        if self.strategy.shards().is_ok() {
+            builder = builder.read_once(inspect);
+        }
+        let problem = builder.build()?.of_strategy(&self.strategy)?;
+        pick(from, &problem, &self.strategy, (budget, inspect), progress)
+    }
+
+    /// Starts the problem of what remains of the pool.
+    pub fn problem(
+        &self,
+        (from, remaining): (&C, &Remaining),
+        progress: &dyn Progress,
+    ) -> Result<ProblemBuilder, C::Error> {
         let builder = from.problem(&self.strategy, &self.settings, progress)?;
         let builder = builder.settings(self.settings.clone());
         let builder = match &remaining.usable {
             Some(probabilities) => builder.usable(probabilities.clone()),
             None => builder,
         };
-        let spend = self.spend.as_ref().map(|spend| match &remaining.kept {
+        Ok(builder.spend(self.spend.as_ref().map(|spend| match &remaining.kept {
             Some(kept) => {
                 let costs = kept.iter().map(|&item| spend.costs[item as usize]).collect();
                 Spend { costs, ..*spend }
             }
             None => spend.clone(),
-        });
-        let budget = if spend.is_some() { self.budget.min(from.items()) } else { self.budget };
-        let builder = builder.spend(spend);
-        // A strategy that goes through the pool item by item checks it on the way.
-        let builder = match self.strategy.shards() {
-            Ok(_) => builder.read_once(inspect),
-            Err(_) => builder,
-        };
-        let problem = builder.build()?.of_strategy(&self.strategy)?;
-        pick(from, &problem, &self.strategy, (budget, inspect), progress)
+        })))
     }
 
     /// What is left of the pool without items like refused ones, and without duplicates.
