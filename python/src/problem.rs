@@ -215,7 +215,7 @@ pub(crate) fn strategies() -> Vec<(&'static str, bool, bool, bool, Vec<Parameter
         let (kind, words) = match parameter.value.kind() {
             Kind::Whole => ("whole", Vec::new()),
             Kind::Number => ("number", Vec::new()),
-            Kind::Amount => ("whole", Vec::new()),
+            Kind::Amount => ("amount", Vec::new()),
             Kind::Choice(words) => ("choice", words.to_vec()),
         };
         (parameter.name(), kind, words, parameter.value.text())

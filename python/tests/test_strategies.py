@@ -236,6 +236,8 @@ def test_parameters_reach_the_engine(world: World) -> None:
         nextpair.HardNegative(relative_margin=0.3),
     ):
         assert world.select(30, strategy) != usual, strategy
+    share = nextpair.HardNegative(scope="mini", sample=0.5)
+    assert world.select(30, share) == world.select(30, nextpair.HardNegative(scope="mini", sample=30))
     assert world.select(30, nextpair.Herding(points=50)) != world.select(30, nextpair.Herding())
     assert world.select(30, nextpair.Herding(bandwidth=5.0)) != world.select(30, nextpair.Herding())
     assert world.select(30, nextpair.Entropy(temperature=1.0)) != world.select(30, nextpair.Entropy())
@@ -250,6 +252,8 @@ def test_parameters_reach_the_engine(world: World) -> None:
         (nextpair.HardNegative(weight="heavy"), "^weight: 'heavy' is none of surplus, count"),  # type: ignore[arg-type]
         (nextpair.HardNegative(scope="mini"), "^sample: "),
         (nextpair.HardNegative(sample=5), "^sample: "),
+        (nextpair.HardNegative(scope="mini", sample=1.5), "^sample: .*not a share"),
+        (nextpair.HardNegative(scope="mini", sample=0), "^sample: .*at least 1"),
         (nextpair.HardNegative(scope="mini", sample=61), "larger than the paired set"),
         (nextpair.HardNegative(max_score=float("nan")), "max-score is NaN"),
         (nextpair.HardNegative(anchors=[60]), "index 60 .* out of range"),

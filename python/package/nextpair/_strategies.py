@@ -3,7 +3,7 @@ what they do there, and `sklearn.base.clone` copies them.
 
 What they pick and how is on the page "Strategies" of the book. Parameters that several of them have:
 
-- `scope`: "full" takes all pairs as anchors and rivals, "mini" a draw of `sample` pairs.
+- `scope`: "full" takes all pairs as anchors and rivals, "mini" a draw of `sample` pairs: a count (`500`), or a share (`0.3`).
 - `anchors`, `rivals`: the pairs that take part, by index, where you want to choose them yourself.
 - `random_state`: the seed of every draw; a NumPy generator draws one, `None` takes any.
 """
@@ -34,7 +34,7 @@ class Parameters(TypedDict, total=False):
     top_k: int
     weight: Weight
     scope: Scope
-    sample: int | None
+    sample: int | float | None
     anchors: Sequence[int] | None
     rivals: Sequence[int] | None
     max_score: float | None
@@ -93,7 +93,7 @@ class Strategy:
         if scope not in ("full", "mini"):
             raise SettingError(f"scope: {scope!r} is none of full, mini")
         if scope == "mini" and sample is None and given.get("anchors") is None:
-            raise SettingError('sample: scope="mini" needs the number of pairs to draw')
+            raise SettingError('sample: scope="mini" needs how many pairs to draw')
         if scope == "full" and sample is not None:
             raise SettingError('sample: pairs are drawn with scope="mini" only')
         if sample is not None and (given.get("anchors") is not None or given.get("rivals") is not None):
@@ -123,7 +123,7 @@ def _text(name: str, kind: str, choices: list[str], value: Any) -> str | None:
     """A value as the engine reads it, or nothing where it is unset."""
     if value is None:
         return None
-    if kind == "whole":
+    if kind == "whole" or kind == "amount" and hasattr(value, "__index__"):
         return str(whole(name, value))
     if kind == "choice":
         if value not in choices:
@@ -168,7 +168,7 @@ class HardNegative(Strategy):
     top_k: int = 1
     weight: Weight = "surplus"
     scope: Scope = "full"
-    sample: int | None = None
+    sample: int | float | None = None
     anchors: Sequence[int] | None = None
     rivals: Sequence[int] | None = None
     max_score: float | None = None
@@ -192,7 +192,7 @@ class Hybrid(Strategy):
 
     top_k: int = 1
     scope: Scope = "full"
-    sample: int | None = None
+    sample: int | float | None = None
     anchors: Sequence[int] | None = None
     rivals: Sequence[int] | None = None
     max_score: float | None = None
@@ -263,7 +263,7 @@ class Novelty(Strategy):
     bandwidth: float | None = None
     temperature: float | None = None
     scope: Scope = "full"
-    sample: int | None = None
+    sample: int | float | None = None
     anchors: Sequence[int] | None = None
     random_state: RandomState = 0
 
@@ -276,7 +276,7 @@ class Entropy(Strategy):
 
     temperature: float | None = None
     scope: Scope = "full"
-    sample: int | None = None
+    sample: int | float | None = None
     anchors: Sequence[int] | None = None
     random_state: RandomState = 0
 
@@ -284,7 +284,7 @@ class Entropy(Strategy):
 @dataclass(eq=False, repr=False)
 class _Comparing(Strategy):
     scope: Scope = "full"
-    sample: int | None = None
+    sample: int | float | None = None
     anchors: Sequence[int] | None = None
     random_state: RandomState = 0
 
