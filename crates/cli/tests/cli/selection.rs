@@ -182,15 +182,18 @@ fn fields_come_in_the_stated_order() {
 fn threads_do_not_change_a_byte() {
     // Larger than one block of work.
     let world = World::new(2, 300, 700, 16);
-    for strategy in BuiltIn::all() {
+    // With fewer dimensions than the vectors have, principal axes are computed.
+    let axes = (VOptimal::default().into(), "--dimensions 8");
+    for (strategy, flags) in BuiltIn::all().map(|strategy| (strategy, "")).chain([axes]) {
         let outputs: Vec<Vec<u8>> = ["1", "2", "5"]
             .iter()
             .map(|threads| {
-                world.select(&format!("--strategy {strategy} --budget 60 --threads {threads}"));
+                let threads = format!("--budget 60 --threads {threads}");
+                world.select(&format!("--strategy {strategy} {threads} {flags}"));
                 world.read("out/picks.jsonl")
             })
             .collect();
-        assert!(outputs.windows(2).all(|pair| pair[0] == pair[1]), "{strategy}");
+        assert!(outputs.windows(2).all(|pair| pair[0] == pair[1]), "{strategy} {flags}");
         if referenced().contains(&strategy) {
             let asked = Asked { strategy, budget: 60, ..Asked::usual() };
             assert_eq!(picks(&world), world.expected(&asked), "{strategy}");
