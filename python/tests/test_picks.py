@@ -182,7 +182,7 @@ def test_duplicates_are_left_out(world: World) -> None:
 
 
 def test_queries_move_the_picks(world: World) -> None:
-    for name in ("herding", "novelty"):
+    for name in ("herding", "novelty", "v-optimal"):
         assert world.select(9, name, queries=world.texts[:3]) != world.select(9, name)
         with pytest.raises(nextpair.SettingError, match="^queries: the queries are empty"):
             world.select(9, name, queries=world.texts[:0])

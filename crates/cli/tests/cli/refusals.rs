@@ -42,6 +42,7 @@ fn flags_that_ask_the_impossible() {
         ),
         ("--strategy herding --queries texts.npy --pool-side text", "is for pools of images"),
         ("--strategy v-optimal --queries empty.npy", "the queries are empty; give at least one"),
+        ("--strategy v-optimal --prior 0.04", "prior is 0.04; it must be at least 0.05"),
         ("--usable nowhere.jsonl", "nowhere.jsonl"),
         ("--device gpu", "there are cpu, cuda, cuda:N and auto"),
         ("--device cuda:4096", "--device cuda:4096: "),

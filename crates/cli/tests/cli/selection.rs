@@ -4,8 +4,8 @@ use std::path::Path;
 
 use nextpair::data::{Amount, Matrix, Side};
 use nextpair::engine::{
-    BagOfWords, BuiltIn, CoreSet, Coverage, Draws, Guards, HardNegative, Hybrid, Metric, Scope,
-    Settings, Weight, bag_of_words, reference,
+    BagOfWords, BuiltIn, CoreSet, Coverage, Draws, Guards, HardNegative, Hybrid, Metric, Problem,
+    Scope, Settings, Usability, VOptimal, Weight, bag_of_words, reference,
 };
 use nextpair::models::{Config, Training};
 use nextpair::scenario::{Annotator, Arm, Experiment, ExperimentKeys, RehearsalSettings};
@@ -376,7 +376,7 @@ fn what_annotators_skipped_is_not_picked_again() {
     let skip = |item: usize| format!("{{\"id\":\"i{item}\",\"skip\":\"blurred\"}}");
     world.write_lines("answers.jsonl", (0..12).map(skip).chain([skip(99)]));
     world.select_refused("--usable answers.jsonl", &["the pool items have no ids; give --ids"]);
-    for strategy in ["random", "hard-negative", "herding"] {
+    for strategy in ["random", "hard-negative", "herding", "v-optimal"] {
         let run =
             world.select(&format!("--strategy {strategy} --ids ids.txt --usable answers.jsonl"));
         assert!(run.stderr.contains("that look like what annotators skipped"), "{}", run.stderr);
@@ -391,10 +391,33 @@ fn what_annotators_skipped_is_not_picked_again() {
 }
 
 #[test]
+fn v_optimal_weighs_items_by_what_annotators_skipped() {
+    let world = World::small();
+    world.write_lines("ids.txt", (0..40).map(|item| format!("i{item}")));
+    world.write_lines(
+        "answers.jsonl",
+        (0..12).map(|item| format!("{{\"id\":\"i{item}\",\"skip\":\"blurred\"}}")),
+    );
+    world.select("--strategy v-optimal --ids ids.txt --usable answers.jsonl");
+    let matrix = |vectors: &Vectors| Matrix::from_f64(vectors.dim, &vectors.values);
+    let (paired, pool) = (matrix(&world.images), matrix(&world.pool));
+    let (refused, left) = (pool.slice(0..12), pool.slice(12..40));
+    let learned = Usability::learn(&paired, &refused, 0, &()).unwrap().unwrap();
+    let problem = Problem::of_pool(28).features(left.clone(), paired.clone());
+    let problem = problem.usable(learned.of(&left).unwrap()).build().unwrap();
+    let expected = problem.select(&VOptimal::default(), 9, &()).unwrap();
+    let number = |pick: &Value, key: &str| pick[key].as_f64().unwrap();
+    for (pick, expected) in world.picks("out/picks.jsonl").iter().zip(&expected.picks) {
+        assert_eq!(number(pick, "index"), f64::from(expected.index + 12));
+        assert_eq!(number(pick, "score"), expected.score);
+    }
+}
+
+#[test]
 fn queries_change_what_is_covered() {
     let world = World::small();
     world.write("asked.npy", &files::npy(&world.texts.first(3), files::Numbers::F32));
-    for strategy in ["herding", "novelty"] {
+    for strategy in ["herding", "novelty", "v-optimal"] {
         world.select(&format!("--strategy {strategy}"));
         let before = world.read("out/picks.jsonl");
         let run = world.select(&format!("--strategy {strategy} --queries asked.npy"));

@@ -342,7 +342,7 @@ fn a_model_selects_for_queries_and_without_what_was_refused() {
     assert_eq!(nextpair(path, "import scenes ds --images 90").code, Some(0));
     train_run(path, "run", "vse++", 30, Choice::First);
     let select = |flags: &str| {
-        let words = "select --model run ds --pool-side image --budget 7 --points 40 --out p.jsonl";
+        let words = "select --model run ds --pool-side image --out p.jsonl";
         let run = nextpair(path, &format!("{words} {flags}"));
         assert_eq!(run.code, Some(0), "{flags}: {}", run.stderr);
         let picks = json_lines(&fs::read_to_string(path.join("p.jsonl")).unwrap());
@@ -350,18 +350,25 @@ fn a_model_selects_for_queries_and_without_what_was_refused() {
         (ids.collect::<Vec<String>>(), run.stderr)
     };
     fs::write(path.join("asked.txt"), "a red circle\n\na red square\nxyzzy\n").unwrap();
-    for strategy in ["herding", "novelty"] {
-        let (usual, _) = select(&format!("--strategy {strategy}"));
-        let (asked, said) = select(&format!("--strategy {strategy} --queries asked.txt"));
+    for strategy in
+        ["herding --points 40", "novelty --points 40", "v-optimal", "v-optimal --features encoded"]
+    {
+        let strategy = format!("--strategy {strategy} --budget 7");
+        let (usual, _) = select(&strategy);
+        let (asked, said) = select(&format!("{strategy} --queries asked.txt"));
         assert_ne!(asked, usual, "{strategy}");
         assert!(said.contains("at the expense of other queries"), "{said}");
     }
-    let (first, _) = select("--strategy herding");
     let skip = |id: &String| format!("{{\"id\":\"{id}\",\"skip\":\"blurred\"}}\n");
-    fs::write(path.join("answers.jsonl"), first.iter().map(skip).collect::<String>()).unwrap();
-    let (usable, said) = select("--strategy herding --usable answers.jsonl");
-    assert!(usable.iter().all(|id| !first.contains(id)), "{usable:?} of {first:?}");
-    assert!(said.contains("that look like what annotators skipped"), "{said}");
+    // From ten on, what else looks like them is told.
+    for (strategy, skipped) in [("herding --points 40", 7), ("v-optimal", 7), ("v-optimal", 12)] {
+        let (first, _) = select(&format!("--strategy {strategy} --budget {skipped}"));
+        fs::write(path.join("answers.jsonl"), first.iter().map(skip).collect::<String>()).unwrap();
+        let (usable, said) =
+            select(&format!("--strategy {strategy} --budget 7 --usable answers.jsonl"));
+        assert!(usable.iter().all(|id| !first.contains(id)), "{usable:?} of {first:?}");
+        assert!(said.contains("that look like what annotators skipped"), "{said}");
+    }
 
     fs::write(path.join("asked.txt"), "xyzzy\n").unwrap();
     let refused = "select --model run ds --pool-side image --budget 7 --strategy herding \
