@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::inputs::sides;
 use crate::next;
 use crate::numbers::grouped;
+use crate::plan::PlanArgs;
 use crate::progress::Bar;
 use crate::streams::print;
 
@@ -46,6 +47,8 @@ pub(crate) struct Args {
     /// Print what was added as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    plan: PlanArgs,
 }
 
 /// The output of `add`.
@@ -71,6 +74,7 @@ struct Encoded {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    args.plan.check()?;
     let dataset = Dataset::open(&args.dataset)?;
     if let Some(folder) = &args.images {
         ensure!(folder.is_dir(), "{}: not a folder", folder.display());
@@ -100,7 +104,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     print(&report.describe())?;
     report.warn();
-    next::with_dataset(&added.dataset).say();
+    match &args.plan.after {
+        Some(model) => next::train_again(&added.dataset, model).say(),
+        None => next::with_dataset(&added.dataset).say(),
+    }
     Ok(ExitCode::SUCCESS)
 }
 

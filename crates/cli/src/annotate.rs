@@ -23,6 +23,7 @@ use tokio::runtime::Builder;
 use crate::inputs::sides;
 use crate::listen::ListenArgs;
 use crate::next::{self, Next};
+use crate::plan::PlanArgs;
 use crate::run::encoders;
 use crate::signals::told_to_stop;
 use crate::threads;
@@ -43,6 +44,8 @@ pub(crate) struct Args {
     /// The side of the picks [default: image]; an experiment knows its own
     #[arg(long, value_parser = sides())]
     pool_side: Option<Side>,
+    #[command(flatten)]
+    plan: PlanArgs,
     /// For picks of a selection without ids: one id per pool item and line
     #[arg(long, value_name = "FILE", requires = "dataset")]
     ids: Option<PathBuf>,
@@ -168,6 +171,10 @@ impl Args {
     fn project_of_experiment(&self, settings: &mut Settings) -> Result<Project> {
         ensure!(self.dataset.is_none(), "--dataset is for picks; an experiment knows its own");
         ensure!(self.pool_side.is_none(), "--pool-side is for picks; an experiment knows its own");
+        ensure!(
+            self.plan.after.is_none(),
+            "--after is for picks; an experiment knows its own model"
+        );
         let inbox = Inbox::open(&self.target)?.with_source(encoders());
         if !inbox.folder().is_waited_at()? {
             say!(
@@ -212,6 +219,7 @@ impl Args {
     }
 
     fn project_of_picks(&self) -> Result<Project> {
+        self.plan.check()?;
         let dataset = self.dataset.as_deref();
         let dataset = dataset.context("--dataset is missing; picks are about the items of one")?;
         let dataset = Dataset::open(dataset)?;
@@ -223,11 +231,14 @@ impl Args {
         }
         let source = PicksSource::open(&self.target, picks, &dataset, pool)?;
         let (folder, place) = (dataset.folder().to_path_buf(), source.answers().to_path_buf());
-        let source = source.when_closed(move || next::add(&folder, &place, pool).say());
+        let after = self.plan.after.clone();
+        let next = move || next::add(&folder, &place, pool, after.as_deref());
+        let named = next.clone();
+        let source = source.when_closed(move || named().say());
         let answers = source.answers().display();
         if source.is_closed() {
             say!("{answers} has an answer to every pick; delete it to ask again");
-            next::add(dataset.folder(), source.answers(), pool).say();
+            next().say();
         } else {
             say!("answers go to {answers} when the round is closed");
         }

@@ -470,6 +470,11 @@ impl SelectionArgs {
         self.dataset.as_deref()
     }
 
+    /// Returns the model that chooses, if there is one.
+    pub(crate) fn model(&self) -> Option<&Path> {
+        self.model.as_deref()
+    }
+
     /// Returns the ids of the items that annotators refused, if their answers are given.
     pub(crate) fn refused(&self) -> Result<Option<Vec<String>>> {
         Ok(match &self.usable {

@@ -29,6 +29,7 @@ mod next;
 mod numbers;
 mod output;
 mod parameters;
+mod plan;
 mod progress;
 mod quickstart;
 mod rehearse;
@@ -57,7 +58,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use nextpair::core::Watch;
 use nextpair::models::{Device, Origin};
 
@@ -185,7 +186,12 @@ pub fn run_from(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Parses a command line, and the file that has more flags. What clap has to say is the inner error.
 fn parse(arguments: Vec<OsString>) -> Result<Result<Cli, clap::Error>> {
     let expanded = Expanded::of(arguments, &command())?;
-    match Cli::try_parse_from(&expanded.words) {
+    let mut command = command();
+    let read = command.try_get_matches_from_mut(&expanded.words).and_then(|matches| {
+        typed::keep_flags(&command, &matches);
+        Cli::from_arg_matches(&matches)
+    });
+    match read.map_err(|error| error.format(&mut command)) {
         Ok(cli) => Ok(Ok(cli)),
         Err(error) => match expanded.blame(&error) {
             Some(error) => Err(error.into()),

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .warned(warnings)
         .print(args.output.json, stdout_taken)?;
     if let Some(picks) = to_annotate.filter(|_| !args.output.json) {
-        next::annotate(&picks, None, finished.pool_side(), finished.has_ids()).say();
+        next::annotate(&picks, None, (finished.pool_side(), finished.has_ids()), None).say();
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nextpair::Files;
 use nextpair::data::Side;
-use nextpair::data::dataset::{Dataset, Per, TEST, TRAIN};
+use nextpair::data::dataset::{DEV, Dataset, Per, TEST, TRAIN};
 use nextpair::engine::{Alike, Strategy};
 use nextpair::models::{Corpus, ModelFolder, Pair};
 use nextpair::scenario::{Arm, unpaired};
 
-use crate::typed;
+use crate::plan::Plan;
+use crate::typed::{self, Flags};
 
 /// The most items that a suggested selection picks.
 const BUDGET: usize = 100;
@@ -43,16 +44,17 @@ impl Next {
         self.words(&typed::quoted(text))
     }
 
-    /// Adds the flags of a selection by a strategy. Queries are a file of their own.
-    pub(crate) fn strategy(self, arm: &Arm) -> Self {
-        let mut flags = vec![format!("--strategy {}", arm.strategy.name())];
-        flags.extend(arm.strategy.changed(|own| format!("--{} {}", own.flag(), own.value.text())));
-        flags.extend(arm.usable.then(|| "--usable".to_owned()));
-        flags.extend(arm.dedupe.map(|alike| match alike {
-            Alike::Exact => "--dedupe".to_owned(),
-            Alike::Cosine(cosine) => format!("--dedupe {cosine}"),
-        }));
-        self.words(&flags.join(" "))
+    /// Adds flags.
+    pub(crate) fn flags(self, flags: &[Vec<String>]) -> Self {
+        flags.iter().flatten().fold(self, |next, word| next.text(word))
+    }
+
+    /// Adds the place of a plan, from which the lines after that go on.
+    pub(crate) fn after(self, place: Option<&Path>) -> Self {
+        match place {
+            Some(place) => self.words("--after").path(place),
+            None => self,
+        }
     }
 
     /// Returns whether this is the command of the name.
@@ -64,6 +66,18 @@ impl Next {
     pub(crate) fn say(self) {
         say!("next        {}", self.0);
     }
+}
+
+/// Returns the flags of a selection by a strategy. Queries are a file of their own.
+pub(crate) fn strategy_flags(arm: &Arm) -> Flags {
+    let mut flags = vec![vec!["--strategy".to_owned(), arm.strategy.name().to_owned()]];
+    flags.extend(arm.strategy.changed(|own| vec![format!("--{}", own.flag()), own.value.text()]));
+    flags.extend(arm.usable.then(|| vec!["--usable".to_owned()]));
+    flags.extend(arm.dedupe.map(|alike| match alike {
+        Alike::Exact => vec!["--dedupe".to_owned()],
+        Alike::Cosine(cosine) => vec!["--dedupe".to_owned(), cosine.to_string()],
+    }));
+    flags
 }
 
 /// What to do with a dataset: make features, select what gets the first captions, or train.
@@ -98,48 +112,97 @@ fn paired(dataset: &Dataset) -> usize {
     (0..items.len()).filter(to_train).filter(whole).count()
 }
 
-/// Selects from the unpaired items of a dataset with a model.
-pub(crate) fn select(model: &Path, dataset: &Path, side: Side, pool: usize) -> Next {
-    let words = format!("--pool-side {side} --budget {} --out", pool.min(BUDGET));
-    let picks = fresh(Path::new("picks.jsonl"));
-    Next::new("select --model").path(model).path(dataset).words(&words).path(&picks)
+/// Trains a model of a dataset with more captions, like the model that picked them.
+pub(crate) fn train_again(dataset: &Dataset, before: &Path) -> Next {
+    let mut train = Plan::of(before).train;
+    if train.is_empty() {
+        // A model that `train` did not make has no plan.
+        let Ok(folder) = ModelFolder::open(before) else { return with_dataset(dataset) };
+        train.push(vec!["--model".to_owned(), folder.spec().model.name().to_owned()]);
+    }
+    let next = Next::new("train").path(dataset.folder()).flags(&train);
+    next.after(Some(before)).words("--out").path(&fresh(before))
+}
+
+/// Selects from the unpaired items of a dataset with a model, as was decided.
+pub(crate) fn select(model: &Path, dataset: &Path, side: Side, pool: usize, plan: &Plan) -> Next {
+    let next = Next::new("select --model").path(model).path(dataset);
+    let decided = |name: &str| plan.select.iter().find(|flag| flag[0] == name);
+    let budget = decided("--budget").and_then(|flag| flag.get(1)?.parse().ok()).unwrap_or(BUDGET);
+    let next = match (decided("--budget"), decided("--spend")) {
+        (None, Some(_)) => next.words(&format!("--pool-side {side}")),
+        _ => next.words(&format!("--pool-side {side} --budget {}", budget.min(pool))),
+    };
+    let others = |flag: &&Vec<String>| !["--pool-side", "--budget"].contains(&flag[0].as_str());
+    let next = next.flags(&plan.select.iter().filter(others).cloned().collect::<Flags>());
+    next.words("--out").path(&fresh(Path::new("picks.jsonl")))
 }
 
 /// Serves picks to people. Picks without ids are found by those of the pool.
-pub(crate) fn annotate(picks: &Path, dataset: Option<&Path>, side: Side, has_ids: bool) -> Next {
+pub(crate) fn annotate(
+    picks: &Path,
+    dataset: Option<&Path>,
+    (side, has_ids): (Side, bool),
+    model: Option<&Path>,
+) -> Next {
     let next = Next::new("annotate").path(picks).words("--dataset");
     let next = match dataset {
         Some(dataset) => next.path(dataset),
         None => next.words("DATASET"),
     };
     let next = if has_ids { next } else { next.words("--ids IDS") };
+    let next = of_side(next, side).after(model);
+    match model.and_then(|model| Plan::of(model).price) {
+        Some(price) => next.words(&format!("--price {price}")),
+        None => next,
+    }
+}
+
+/// Puts answers back into a dataset.
+pub(crate) fn add(dataset: &Path, answers: &Path, side: Side, model: Option<&Path>) -> Next {
+    let next = of_side(Next::new("add").path(dataset).path(answers), side).after(model);
+    next.words("--out").path(&fresh(dataset))
+}
+
+fn of_side(next: Next, side: Side) -> Next {
     match side {
         Side::Image => next,
         Side::Text => next.words("--pool-side text"),
     }
 }
 
-/// Puts answers back into a dataset.
-pub(crate) fn add(dataset: &Path, answers: &Path, side: Side) -> Next {
-    let next = Next::new("add").path(dataset).path(answers);
-    let next = match side {
-        Side::Image => next,
-        Side::Text => next.words("--pool-side text"),
+/// Compares a new model with the one before the last batch, if something is left to compare them on.
+pub(crate) fn compare(model: &Path, corpus: &Corpus, plan: &Plan) -> Option<Next> {
+    let before = plan.before.as_deref().filter(|before| ModelFolder::is_there(before))?;
+    let dataset = corpus.dataset();
+    let has = |split: &str| {
+        dataset.items().in_split(Some(split)).iter().any(|&item| corpus.is_whole(item))
     };
-    next.words("--out").path(&fresh(dataset))
+    let next = Next::new("eval").path(model).path(dataset.folder());
+    let next = match [TEST, DEV].into_iter().find(|split| has(split))? {
+        TEST => next,
+        split => next.words(&format!("--split {split}")),
+    };
+    let device = plan.select.iter().filter(|flag| crate::plan::is_of_device(flag)).cloned();
+    Some(next.words("--against").path(before).flags(&device.collect::<Flags>()))
 }
 
 /// Goes on with a trained model: selects from what it did not learn from, or tells how well it finds
 /// what it did not learn, or searches.
 pub(crate) fn with_model(folder: &ModelFolder, corpus: &Corpus, pairs: &[Pair]) -> Result<Next> {
     let (model, training) = (folder.folder(), &folder.spec().training);
-    let dataset = corpus.dataset();
+    let (dataset, plan) = (corpus.dataset(), Plan::of(model));
     let answered = dataset.answered()?;
+    let decided = plan.select.iter().find(|flag| flag[0] == "--pool-side");
+    let decided = decided.and_then(|flag| flag.get(1)).map(String::as_str);
     for side in [Side::Image, Side::Text] {
+        if decided.is_some_and(|decided| decided != side.to_string()) {
+            continue;
+        }
         let pool = unpaired(corpus, pairs, side, training.captions, training.seed);
         let pool = pool.iter().filter(|unpaired| !answered.contains(&unpaired.item)).count();
         if pool > 0 {
-            return Ok(select(model, dataset.folder(), side, pool));
+            return Ok(select(model, dataset.folder(), side, pool, &plan));
         }
     }
     let items = dataset.items();
@@ -195,7 +258,8 @@ mod tests {
             ),
         ] {
             let next = Next::new("select --pool-side image --budget 1 --model M DATASET");
-            let line = next.strategy(&name.parse().unwrap()).words("--out picks.jsonl").0;
+            let line = next.flags(&strategy_flags(&name.parse().unwrap()));
+            let line = line.words("--out picks.jsonl").0;
             assert!(line.contains(flags), "{line}");
             let parsed = crate::command().try_get_matches_from(line.split(' '));
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());

@@ -103,6 +103,11 @@ impl ParameterArgs {
     }
 }
 
+/// Returns whether a flag, without its dashes, is a parameter of a strategy.
+pub(crate) fn has_flag(flag: &str) -> bool {
+    declared().iter().any(|own| own.flag == flag)
+}
+
 /// Parses a draw of pairs.
 fn sample(text: &str) -> Result<Amount, String> {
     match text {

@@ -17,13 +17,14 @@ use nextpair::scenario::{
 use crate::device::DeviceArgs;
 use crate::inputs::{budget, sides};
 use crate::interrupt;
-use crate::next::{Next, fresh};
+use crate::next::{self, Next, fresh, strategy_flags};
 use crate::numbers::grouped;
+use crate::plan::{Plan, is_of_device};
 use crate::progress::Bar;
 use crate::run::options;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
-use crate::typed;
+use crate::typed::{self, Flags};
 use crate::unused;
 
 /// Seeds at most, unless it is said.
@@ -94,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         None => settings,
     };
     let advice = rehearse(settings, &args.out, args.jobs, &options(args.device.device()))?;
-    args.next(&advice).say();
+    args.next(&advice)?.say();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -160,27 +161,30 @@ impl Observer for Watch {
 }
 
 impl Args {
-    /// Returns the selection that was advised, or first the training of the model.
-    fn next(&self, advice: &Advice) -> Next {
-        let model = self.model.as_deref();
-        match model.map(Path::new).filter(|folder| ModelFolder::is_there(folder)) {
-            Some(folder) => Next::new("select --model")
-                .path(folder)
-                .path(&self.dataset)
-                .words(&format!("--pool-side {} --budget {}", self.pool, self.budget))
-                .strategy(&advice.strategy)
-                .words("--out")
-                .path(&fresh(Path::new("picks.jsonl"))),
-            None => {
-                let next = Next::new("train").path(&self.dataset);
-                let next = match (model, &self.config) {
-                    (Some(name), _) => next.words("--model").text(name),
-                    (None, Some(config)) => next.words("--config").path(config),
-                    (None, None) => next,
-                };
-                next.words("--out").path(&fresh(Path::new("model")))
-            }
+    /// Writes down what was decided. Returns the selection that was advised, or first the training of
+    /// the model.
+    fn next(&self, advice: &Advice) -> Result<Next> {
+        let train = typed::flags_for("train").into_iter().filter(|flag| flag[0] != "--out");
+        let train: Flags = train.collect();
+        let numbers =
+            [("--pool-side", self.pool.to_string()), ("--budget", self.budget.to_string())];
+        let mut select: Flags = numbers.map(|(flag, text)| vec![flag.to_owned(), text]).to_vec();
+        select.extend(strategy_flags(&advice.strategy));
+        select.extend(train.iter().filter(|flag| is_of_device(flag)).cloned());
+        let decided =
+            Plan { select, price: self.price, rehearsed: advice.forecast(), ..Plan::default() };
+        let folder = self.model.as_deref().map(Path::new).filter(|it| ModelFolder::is_there(it));
+        let Some(folder) = folder else {
+            Plan { train: train.clone(), ..decided }.write(&self.out)?;
+            let next = Next::new("train").path(&self.dataset).flags(&train).after(Some(&self.out));
+            return Ok(next.words("--out").path(&fresh(Path::new("model"))));
+        };
+        // A model that `train` did not make has no plan.
+        if let Some(Plan { train, before, price, .. }) = Plan::read(folder)? {
+            let price = self.price.or(price);
+            Plan { train, before, price, ..decided.clone() }.write(folder)?;
         }
+        Ok(next::select(folder, &self.dataset, self.pool, usize::MAX, &decided))
     }
 
     /// Returns what to rehearse: the dataset, model and strategies as an experiment.

@@ -15,6 +15,7 @@ use crate::inputs::SelectionArgs;
 use crate::interrupt;
 use crate::next;
 use crate::output::{Output, OutputArgs};
+use crate::plan::Plan;
 use crate::progress::Bar;
 use crate::selection::note_hard_negatives;
 use crate::summary::Summary;
@@ -68,10 +69,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Summary::new(selection.strategy(), &picks, start.elapsed(), memory, &args.output.out)
         .warned(warnings)
         .print(args.output.json, stdout_taken)?;
-    if let Some(picks) = to_annotate.filter(|_| !args.output.json) {
+    let model = args.selection.model();
+    if let Some(model) = model {
+        Plan::bought(model, picks.effect.map(|effect| effect.to_string()))?;
+    }
+    if let Some(file) = to_annotate.filter(|_| !args.output.json) {
         let dataset = args.selection.dataset().or(args.gallery.dataset());
         let has_ids = names.ids().is_some();
-        next::annotate(&picks, dataset, side, has_ids).say();
+        next::annotate(&file, dataset, (side, has_ids), model).say();
     }
     Ok(ExitCode::SUCCESS)
 }

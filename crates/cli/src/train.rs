@@ -19,6 +19,7 @@ use crate::interrupt;
 use crate::logs::LogArgs;
 use crate::next;
 use crate::numbers::grouped;
+use crate::plan::{Plan, PlanArgs};
 use crate::progress::Bar;
 use crate::settings::{self, ModelArgs, TrainingArgs};
 use crate::streams::print;
@@ -54,6 +55,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    plan: PlanArgs,
+    #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
     device: DeviceArgs,
@@ -72,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     interrupt::on_stop(move || kept(&dataset, &out));
     let began = Instant::now();
     let bar = Bar::new();
+    let plan = Plan::of_training(args.plan.after.as_deref())?;
     let (run, corpus, pairs) = if args.resume {
         let mut run = ModelFolder::open(&args.out)?;
         let corpus = run.training_corpus(Dataset::open(&args.dataset)?)?;
@@ -88,6 +92,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         start(args, &bar)?
     };
     bar.finish();
+    if Plan::read(run.folder())?.is_none() {
+        plan.write(run.folder())?;
+    }
     announce(&run, &corpus, &pairs)?;
     let epochs = run.spec().training.epochs;
     let formats = &args.log.formats;
@@ -107,7 +114,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         alert!("warning: {plateau}");
     }
     if !args.json {
-        next::with_model(&run, &corpus, &pairs)?.say();
+        match next::compare(run.folder(), &corpus, &Plan::of(run.folder())) {
+            Some(next) => next.say(),
+            None => next::with_model(&run, &corpus, &pairs)?.say(),
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -78,7 +78,7 @@ fn next(run: &Run) -> String {
 }
 
 /// Runs a command line as a person would: in a shell, with the program on the path.
-fn typed(folder: &Path, line: &str) -> Run {
+pub(crate) fn typed(folder: &Path, line: &str) -> Run {
     let program = Path::new(env!("CARGO_BIN_EXE_nextpair"));
     let path = std::env::var("PATH").unwrap();
     let output = Command::new("sh")
@@ -122,7 +122,7 @@ fn each_command_names_the_next() {
     assert_eq!(next(&trained), select);
     let selected = typed(folder, select);
     let annotate = next(&selected);
-    assert_eq!(annotate, "nextpair annotate picks.jsonl --dataset 'my photos-2'");
+    assert_eq!(annotate, "nextpair annotate picks.jsonl --dataset 'my photos-2' --after model");
     // The app stays up; once there is an answer to every pick, it names what is next at once.
     album.write_answers("picks.jsonl", "picks.answers.jsonl");
     let line = format!(
@@ -130,7 +130,7 @@ fn each_command_names_the_next() {
     );
     let served = typed(folder, &line);
     let found = served.stderr.lines().find_map(|line| line.strip_prefix("next        "));
-    let add = "nextpair add 'my photos-2' picks.answers.jsonl --out 'my photos-3'";
+    let add = "nextpair add 'my photos-2' picks.answers.jsonl --after model --out 'my photos-3'";
     assert_eq!(found, Some(add), "{}", served.stderr);
     let added = typed(folder, add);
     assert!(
@@ -138,7 +138,8 @@ fn each_command_names_the_next() {
         "{}",
         added.stdout
     );
-    assert_eq!(next(&added), "nextpair train 'my photos-3' --model vse++ --out model-2");
+    let train = "nextpair train 'my photos-3' --model vse++ --after model --out model-2";
+    assert_eq!(next(&added), train);
     // Nothing is left to pick: the model is looked at.
     let trained = typed(folder, &(next(&added) + " --epochs 1 --dim 16"));
     let search = next(&trained);

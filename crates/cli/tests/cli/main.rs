@@ -18,6 +18,7 @@ mod gpu;
 mod guards;
 mod large;
 mod logs;
+mod loops;
 mod manners;
 mod money;
 mod not_finite;

@@ -149,6 +149,8 @@ const FILES: &[(&str, &str, &str)] = &[
 const FOLDERS: &[(&str, &str)] = &[
     ("add dataset", "add {} p.jsonl --out new"),
     ("annotate dataset", "annotate chosen.jsonl --dataset {} --port 0"),
+    ("add after", "add ds p.jsonl --after {} --out new"),
+    ("annotate after", "annotate chosen.jsonl --dataset ds --after {} --port 0"),
     ("add images", "add ds p.jsonl --pool-side text --images {} --out new"),
     ("annotate images", "annotate chosen.jsonl --dataset ds --pool-side text --images {} --port 0"),
     ("embed dataset", "embed {} --text-model text.onnx --tokenizer tokenizer.json"),
@@ -192,6 +194,7 @@ const FOLDERS: &[(&str, &str)] = &[
         "score --paired-images world/paired_images.npy --pool world/pool.npy --strategy random --spend 5 --costs {} --out x --shard 0/1",
     ),
     ("train dataset", "train {} --model vse++ --out new"),
+    ("train after", "train ds --model vse++ --after {} --out new"),
     ("train start", "train ds --model vse++ --start {} --out new"),
     ("vocab dataset", "vocab {} v2.json"),
     ("watch experiment", "watch {} --port 0"),

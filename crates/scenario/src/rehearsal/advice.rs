@@ -281,6 +281,22 @@ impl Advice {
         text
     }
 
+    /// Returns what is forecast of the next captions by the strategy to use, if it is not random.
+    pub fn forecast(&self) -> Option<String> {
+        let found = self.scales.last()?.of(&self.strategy).filter(|found| !found.null_control)?;
+        let worth = found.worth?;
+        let range = |value: f64| grouped((value * self.budget as f64).max(0.0).round() as usize);
+        let ends = worth.low.zip(worth.high);
+        let ends = ends.map(|(low, high)| format!(" (between {} and {})", range(low), range(high)));
+        Some(format!(
+            "{} captions by {} do what {}{} random ones would",
+            grouped(self.budget),
+            self.strategy,
+            range(worth.captions),
+            ends.unwrap_or_default()
+        ))
+    }
+
     /// Returns what the next captions would save.
     fn saving(&self, worth: Option<Worth>) -> String {
         let budget = self.budget as f64;

@@ -109,6 +109,29 @@ pub fn safetensors_raw(
     ::safetensors::serialize(views, metadata).unwrap()
 }
 
+/// Returns a `.parquet` file as Hugging Face writes datasets: images, and captions where there are any.
+pub fn parquet_of_images(rows: &[(Vec<u8>, Option<&str>)]) -> Vec<u8> {
+    let schema = "message table { optional group image { optional binary bytes; } \
+                  optional binary caption (STRING); }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let mut bytes = Vec::new();
+    let properties = Arc::new(WriterProperties::builder().build());
+    let mut file = SerializedFileWriter::new(&mut bytes, schema, properties).unwrap();
+    let mut group = file.next_row_group().unwrap();
+    let images: Vec<ByteArray> = rows.iter().map(|(png, _)| png.clone().into()).collect();
+    let there = rows.iter().map(|(_, caption)| i16::from(caption.is_some()));
+    let captions: Vec<ByteArray> = rows.iter().filter_map(|row| row.1).map(Into::into).collect();
+    let columns = [(images, vec![2; rows.len()]), (captions, there.collect())];
+    for (values, defined) in columns {
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<ByteArrayType>().write_batch(&values, Some(&defined), None).unwrap();
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    file.close().unwrap();
+    bytes
+}
+
 /// Returns a `.parquet` file with a column `id`, and `embedding` if there are vectors.
 pub fn parquet<T: AsRef<str>>(ids: &[T], vectors: Option<&Vectors>) -> Vec<u8> {
     let lists =
