@@ -16,6 +16,7 @@ use against::Against;
 use crate::device::DeviceArgs;
 use crate::next;
 use crate::numbers::{grouped, in_usual_order};
+use crate::plan::Plan;
 use crate::progress::Bar;
 use crate::streams::print;
 
@@ -106,7 +107,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(other) => {
             let before = ranks(&other.model, &other.corpus)?;
             let captions = items.iter().map(|&item| corpus.captions_of(item).count());
-            Some(Against::new(&other.folder, captions, &before, &found))
+            let plan = Plan::of(other.folder.folder());
+            Some(Against::new(&other.folder, captions, &before, &found).beside(plan))
         }
         None => None,
     };

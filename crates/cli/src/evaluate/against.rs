@@ -5,6 +5,8 @@ use nextpair::scenario::numbers::{signed, signed_fine};
 use nextpair::scenario::{Estimate, Verdict};
 use serde::Serialize;
 
+use crate::plan::Plan;
+
 /// A model less another one, with intervals over the test items. An image and its captions are one item.
 #[derive(Serialize)]
 pub(super) struct Against {
@@ -18,6 +20,12 @@ pub(super) struct Against {
     r1: Estimate,
     /// The sum of the six recalls.
     rsum: Estimate,
+    /// What a rehearsal had forecast of the batch between the two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rehearsed: Option<String>,
+    /// What its picks were expected to change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effect: Option<String>,
 }
 
 /// What a query of a rank, from 0, adds to R@1, R@5 and R@10 together.
@@ -51,7 +59,14 @@ impl Against {
             log_rank: less(|rank| f64::from(rank + 1).ln() / 2.0),
             r1: less(|rank| if rank == 0 { 100.0 } else { 0.0 }),
             rsum: less(recalls),
+            rehearsed: None,
+            effect: None,
         }
+    }
+
+    /// The same beside what was forecast when the other model picked.
+    pub(super) fn beside(self, plan: Plan) -> Self {
+        Against { rehearsed: plan.rehearsed, effect: plan.effect, ..self }
     }
 
     pub(super) fn text(&self) -> String {
@@ -60,7 +75,7 @@ impl Against {
             Verdict::Above => "worse",
             Verdict::Unclear | Verdict::TooFewSeeds => "not clear",
         };
-        format!(
+        let mut text = format!(
             "against {}: {verdict}\nmean log rank {}, R@1-sum {}, rsum {}\n\
              Mean log rank (both directions, below 0 is better) decides. Intervals are 95 % for other test items; \
              another seed of training would differ too.",
@@ -68,6 +83,13 @@ impl Against {
             signed_fine(&self.log_rank),
             signed(&self.r1),
             signed(&self.rsum)
-        )
+        );
+        if let Some(rehearsed) = &self.rehearsed {
+            text += &format!("\nforecast by the rehearsal: {rehearsed}");
+        }
+        if let Some(effect) = &self.effect {
+            text += &format!("\nexpected of the picks: {effect}");
+        }
+        text
     }
 }

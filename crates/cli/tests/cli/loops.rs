@@ -230,6 +230,10 @@ fn what_a_rehearsal_advises_is_bought() {
     }
     let verdict = desk.types(&eval);
     assert!(eval.contains("--against model") && eval.contains("--device cpu"), "{eval}");
+    // The forecast stands beside it, if there was one.
+    let plan: Value = serde_json::from_str(&lab.read("model/plan.json")).unwrap();
+    let said = "forecast by the rehearsal: 4 captions by ";
+    assert_eq!(verdict.stdout.contains(said), plan["rehearsed"].is_string(), "{}", verdict.stdout);
     let again = next(&verdict);
     assert_eq!(
         again.replace("model-2", "model").replace("ds-2", "ds").replace("picks-2", "picks"),
