@@ -98,9 +98,9 @@ impl Bar {
         self.bar.suspend(|| say!("{line}"));
     }
 
-    /// Writes a warning above the bar.
-    pub(crate) fn alert(&self, line: &str) {
-        self.bar.suspend(|| alert!("{line}"));
+    /// The steps that are done.
+    pub(crate) fn position(&self) -> u64 {
+        self.bar.position()
     }
 
     pub(crate) fn finish(&self) {

@@ -3,11 +3,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 use nextpair::data::{Side, read_ids};
+use nextpair::engine::Progress;
 use nextpair::kernels::prepare_process;
-use nextpair::models::{Config, ModelFolder, Training};
+use nextpair::models::{Config, ModelFolder, Plateau, Training};
 use nextpair::report::write_rehearsal;
 use nextpair::scenario::{
     Advice, Experiment, ExperimentKeys, Observer, Options, Rehearsal, RehearsalSettings, Round,
@@ -112,43 +115,69 @@ pub(crate) fn rehearse(
         let again = typed::command_line();
         format!("{} rounds are kept in {folder}. Go on with: {again}", grouped(kept))
     });
-    let watch = Watch { bar: Bar::new() };
     let mut rehearsal = Rehearsal::open(out, settings, options)?;
+    let watch = Watch::new(rehearsal.work());
     while let Some(scenario) = rehearsal.next(&watch)? {
-        watch.bar.finish();
-        let experiment = scenario.experiment();
-        say!(
-            "{} seeds, start of {}, {} more by {} strategies",
-            experiment.seeds.len(),
-            grouped(scenario.paired(0)),
-            grouped(scenario.paired(1) - scenario.paired(0)),
-            experiment.strategies.len()
-        );
+        watch.until(rehearsal.work_so_far());
         let ended = scenario.run(jobs.unwrap_or_else(|| scenario.jobs()), &watch);
-        watch.bar.finish();
+        drop(scenario);
+        if ended.is_err() {
+            watch.bar.finish();
+        }
         ended?;
+        if let Some(standing) = rehearsal.standing()? {
+            watch.bar.say(&standing.standing());
+        }
     }
-    let advice = rehearsal.advice()?;
-    write_rehearsal(&advice, out, &watch)?;
     watch.bar.finish();
+    let advice = rehearsal.advice()?;
+    let bar = Bar::new();
+    write_rehearsal(&advice, out, &bar)?;
+    bar.finish();
     advice.write(out)?;
     print(&advice.text())?;
     say!("page: {}", out.join("rehearsal.html").display());
     Ok(advice)
 }
 
-/// A progress bar; rounds are too many to print.
+/// The progress of a whole rehearsal: its experiments are parts of it. Rounds are too many to print.
 struct Watch {
     bar: Bar,
+    /// Steps that are done when the experiment that runs is.
+    end: AtomicU64,
+    /// Warnings that have been printed.
+    warned: [Once; 2],
 }
 
-impl nextpair::engine::Progress for Watch {
-    fn start(&self, phase: &'static str, total: u64) {
-        self.bar.start(phase, total);
+impl Watch {
+    fn new(work: u64) -> Self {
+        let bar = Bar::new();
+        bar.start("rehearsal, at most", work);
+        Watch { bar, end: AtomicU64::new(0), warned: [Once::new(), Once::new()] }
+    }
+
+    /// Says how many steps are done when the next experiment is.
+    fn until(&self, end: u64) {
+        self.end.store(end, Ordering::Relaxed);
+    }
+}
+
+impl Progress for Watch {
+    /// What is left of an experiment says how much of the whole is done.
+    fn start(&self, phase: &'static str, left: u64) {
+        if phase == "rounds" {
+            let done = self.end.load(Ordering::Relaxed).saturating_sub(left);
+            self.bar.advance(done.saturating_sub(self.bar.position()));
+        }
     }
 
     fn advance(&self, by: u64) {
-        self.bar.advance(by);
+        let room = self.end.load(Ordering::Relaxed).saturating_sub(self.bar.position());
+        self.bar.advance(by.min(room));
+    }
+
+    fn remark(&self, what: &str) {
+        self.bar.remark(what);
     }
 
     fn stopped(&self) -> bool {
@@ -158,6 +187,20 @@ impl nextpair::engine::Progress for Watch {
 
 impl Observer for Watch {
     fn finished(&self, _: &Round, _: &[Round]) {}
+
+    fn learned_nothing(&self, _: &Round, why: &Plateau) {
+        self.warned[0].call_once(|| self.bar.say(&format!("warning: {why} (said once)")));
+    }
+
+    fn cut_short(&self, _: &Round, share: f64) {
+        self.warned[1].call_once(|| {
+            self.bar.say(&format!(
+                "warning: {:.0} % of the fall of the loss came in the last quarter of the epochs: train \
+                 for more (--epochs), or strategies are compared on models that are not done (said once)",
+                100.0 * share
+            ));
+        });
+    }
 }
 
 impl Args {
@@ -252,6 +295,23 @@ impl Args {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn progress_is_that_of_the_whole() {
+        let watch = Watch::new(1000);
+        watch.until(100);
+        // Resumed: sixty of its hundred steps are left.
+        watch.start("rounds", 60);
+        assert_eq!(watch.bar.position(), 40);
+        watch.start("training", 9);
+        watch.advance(50);
+        assert_eq!(watch.bar.position(), 90);
+        watch.until(300);
+        watch.start("rounds", 200);
+        assert_eq!(watch.bar.position(), 100);
+        watch.advance(500);
+        assert_eq!(watch.bar.position(), 300, "the rest is of the next experiments");
+    }
 
     #[test]
     fn the_help_names_what_is_compared() {

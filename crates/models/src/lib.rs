@@ -72,7 +72,7 @@ pub use naaf::Naaf;
 pub use nextpair_kernels::{Cuda, Device, Encoded, Gradients, Norm, Precision, Tensor};
 pub use normalise::batch_norm_layer;
 pub use origin::{Admission, Makers, Mixing, Origin};
-pub use plateau::Plateau;
+pub use plateau::{Plateau, still_falling};
 pub use pvse::Pvse;
 pub use scan::{Asks, Scan};
 pub use sgraf::{Module, Sgraf};

@@ -6,6 +6,8 @@ use crate::{Architecture, Criterion, Epoch, Evaluation, Reduction, Training, Vio
 
 /// How far below the loss of equal scores a loss has to be, as a share of it.
 const NEAR: f64 = 0.01;
+/// The share of the fall of a loss in the last quarter of the epochs above which more epochs would lower it further.
+const STILL: f64 = 0.15;
 /// Rates above this are hardly ever right.
 const HIGH_RATE: f64 = 0.01;
 
@@ -64,6 +66,17 @@ impl fmt::Display for Plateau {
             ),
         }
     }
+}
+
+/// Returns the share of the fall of the loss that came in the last quarter of the epochs, if it is so large that the
+/// training should have gone on.
+pub fn still_falling(epochs: &[Epoch]) -> Option<f64> {
+    let loss = |at: usize| epochs.get(at).map(|epoch| epoch.loss - epoch.auxiliary);
+    let quarter = (epochs.len() / 4).max(1);
+    let last = epochs.len().checked_sub(1).filter(|&last| last >= 3)?;
+    let (first, late, last) = (loss(0)?, loss(last - quarter)?, loss(last)?);
+    let share = (late - last) / (first - last);
+    (first > last && share > STILL).then_some(share)
 }
 
 /// The loss per pair of a model that gives all pairs the same score.
@@ -135,6 +148,19 @@ mod tests {
         let pairs: Vec<Pair> = (0..5).map(|at| Pair { item: at, caption: at }).collect();
         let expected = info_nce(&scores, &pairs, 0.07).value / 5.0;
         assert!((loss_of_equal_scores(&training, 5) - expected).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_training_that_was_cut_short_is_told_from_one_that_has_ended() {
+        let of = |loss: fn(f64) -> f64| {
+            let losses: Vec<f64> = (0..40).map(|epoch| loss(f64::from(epoch) / 40.0)).collect();
+            still_falling(&epochs(&losses))
+        };
+        assert_eq!(of(|time| (-5.0 * time).exp()), None);
+        assert_eq!(of(|time| 0.4 + 0.1 * time), None);
+        assert!(of(|time| 1.0 - time).unwrap() > 0.2);
+        assert!(of(|time| (-time).exp()).is_some());
+        assert!(still_falling(&epochs(&[0.9, 0.5])).is_none(), "too few to tell");
     }
 
     #[test]

@@ -135,9 +135,10 @@ pub struct Rehearsal {
 /// Starts of a rehearsal, as shares of the paired items. The last one decides: it is closest to
 /// the real thing.
 const STARTS: [f64; 2] = [0.25, 0.5];
-/// Size of a batch relative to the start, at least and at most: smaller ones show nothing, and
-/// larger ones would take most of what is hidden.
-const GROWTH: [f64; 2] = [0.2, 0.5];
+/// Size of a batch relative to the start, at least: a smaller one would not show.
+const LEAST: f64 = 0.1;
+/// Size of a batch relative to what is hidden, at most: strategies differ in what they leave.
+const MOST: f64 = 0.5;
 /// Fewest paired items that can be divided so.
 const FEWEST: usize = 40;
 /// Numbers of seeds after which to look.
@@ -204,6 +205,44 @@ impl Rehearsal {
         Advice::of(&self.settings, self.paired, (used, self.settings.seeds), &scales)
     }
 
+    /// Returns what the seeds so far say, if a look at them is due.
+    pub fn standing(&self) -> Result<Option<Advice>, Error> {
+        (self.scales == STARTS.len()).then(|| self.advice()).transpose()
+    }
+
+    /// Returns the steps of progress of all seeds.
+    pub fn work(&self) -> u64 {
+        STARTS.iter().map(|start| self.work_of(*start, self.settings.seeds)).sum()
+    }
+
+    /// Returns the steps of progress that are done when the experiment that was returned last is.
+    pub fn work_so_far(&self) -> u64 {
+        let seeds = self.looks.seeds();
+        let before = self.look.checked_sub(1).map_or(0, |look| seeds[look]);
+        let of = |(scale, start): (usize, &f64)| {
+            let is_run = scale < self.scales;
+            self.work_of(*start, if is_run { seeds[self.look] } else { before })
+        };
+        STARTS.iter().enumerate().map(of).sum()
+    }
+
+    /// Returns the steps of progress of some seeds with this start: the pairs of all epochs.
+    fn work_of(&self, start: f64, seeds: usize) -> u64 {
+        let Experiment { training, strategies, .. } = &self.settings.experiment;
+        let first = Amount::Share(start).whole_of(self.paired);
+        let later = with_random_arms(strategies).len() * (first + self.batch(start));
+        (seeds * (first + later) * training.epochs) as u64
+    }
+
+    /// Returns how many items are bought after this start: what is to be bought for real, as far as a
+    /// rehearsal can tell strategies apart by it.
+    fn batch(&self, start: f64) -> usize {
+        let first = Amount::Share(start).whole_of(self.paired);
+        let most = (MOST * (self.paired - first) as f64) as usize;
+        let least = (LEAST * first as f64).ceil() as usize;
+        self.settings.budget.clamp(least, most)
+    }
+
     /// Returns how many rounds of a rehearsal in `folder` are done.
     pub fn rounds_kept(folder: &Path) -> usize {
         let rounds = |start: &f64| Study::open(&place(folder, *start)).map(|s| s.rounds.len());
@@ -229,10 +268,7 @@ impl Rehearsal {
         let mut experiment = self.settings.experiment.clone();
         experiment.strategies = with_random_arms(&experiment.strategies);
         experiment.initial = Amount::Share(start);
-        let [least, most] = GROWTH;
-        let growth = (self.settings.budget as f64 / self.paired as f64).clamp(least, most);
-        // To nine digits, as amounts are written.
-        experiment.budget = Amount::Share((1e9 * start * growth).round() / 1e9);
+        experiment.budget = Amount::Count(self.batch(start));
         experiment.rounds = 1;
         experiment.seeds = (0..self.looks.seeds()[self.look] as u64).collect();
         experiment.annotator = Annotator::Oracle;

@@ -75,6 +75,10 @@ pub trait Observer: Progress {
     /// Called when the training of a round has learned nothing; `why` says how that is known and
     /// what to do.
     fn learned_nothing(&self, _round: &Round, _why: &Plateau) {}
+
+    /// Called when the training of a round should have gone on: this share of the fall of its loss
+    /// came in the last quarter of its epochs.
+    fn cut_short(&self, _round: &Round, _share: f64) {}
 }
 
 impl Observer for () {

@@ -15,8 +15,8 @@ pub(crate) struct Watch {
     bar: Bar,
     /// The experiment, and the size of its next batch.
     run: OnceLock<(Experiment, usize)>,
-    /// Kinds of warnings that have been printed, by strategy.
-    warned: Mutex<HashSet<(String, String)>>,
+    /// Kinds of warnings that have been printed.
+    warned: Mutex<HashSet<String>>,
 }
 
 impl Watch {
@@ -109,11 +109,11 @@ impl Watch {
 }
 
 impl Watch {
-    /// Prints a warning, unless one of its kind was printed for the strategy.
+    /// Prints a warning, unless one of its kind was printed.
     fn warn_once(&self, strategy: &str, kind: &str, text: &str) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.insert((strategy.to_owned(), kind.to_owned())) {
-            self.bar.alert(&format!("  warning: {text} (said once)"));
+        if warned.insert(kind.to_owned()) {
+            self.bar.say(&format!("  warning: {strategy}: {text} (said once)"));
         }
     }
 }

@@ -39,11 +39,15 @@ fn every_strategy_buys_on_paper_with_two_starts() {
     let lab = lab();
     let run = lab.succeeds(&format!("{REHEARSE} --price 0.5"));
     let found = advice(&lab, "rehearsal");
-    // 96 training items: 24 and 48 at first, batches of 20 / 96 of that, rounded down with it.
+    // 96 training items: 24 and 48 at first, and what is asked for is bought.
     let scales = found["scales"].as_array().unwrap();
     let sizes = |scale: &Value| (scale["start"].clone(), scale["bought"].clone());
-    assert_eq!(sizes(&scales[0]), (24.into(), 4.into()));
-    assert_eq!(sizes(&scales[1]), (48.into(), 10.into()));
+    assert_eq!(sizes(&scales[0]), (24.into(), 20.into()));
+    assert_eq!(sizes(&scales[1]), (48.into(), 20.into()));
+    // Where it stands is told while it runs, and what is said once is said once.
+    let standing = "4 of at most 4 seeds: worth of ";
+    assert_eq!(run.stderr.matches(standing).count(), 1, "{}", run.stderr);
+    assert!(run.stderr.matches("(said once)").count() <= 2, "{}", run.stderr);
     for scale in scales {
         let names: Vec<&str> = (scale["strategies"].as_array().unwrap().iter())
             .map(|found| found["strategy"].as_str().unwrap())
@@ -61,6 +65,42 @@ fn every_strategy_buys_on_paper_with_two_starts() {
     // Done before: nothing is trained again, and the answer is the same.
     let again = lab.succeeds(&format!("{REHEARSE} --price 0.5"));
     assert_eq!(again.stdout, run.stdout);
+}
+
+#[test]
+fn what_is_not_bought_as_asked_says_why() {
+    let lab = lab();
+    let words = "rehearse ds --config s.toml --seeds 4 --strategies herding";
+    for (budget, bought, says) in [
+        (30, 24, "24 bought of 48, not 30: half of what is hidden at most"),
+        (2, 5, "5 bought of 48, not 2: a tenth of the start at least"),
+    ] {
+        let out = format!("r-{budget}");
+        let run = lab.succeeds(&format!("{words} --budget {budget} --out {out}"));
+        assert_eq!(advice(&lab, &out)["scales"][1]["bought"], bought);
+        assert!(run.stdout.contains(says), "{}", run.stdout);
+    }
+}
+
+#[test]
+fn models_that_are_not_done_are_warned_of_once_and_not_under_q() {
+    let lab = lab();
+    // Four epochs at a rate at which the loss has only begun to fall.
+    let words = "rehearse ds --config s.toml --budget 20 --seeds 4 --strategies herding --epochs 4 --rate 1e-4";
+    let run = lab.succeeds(&format!("{words} --out a"));
+    for says in ["hardly anything was learned", "in the last quarter of the epochs: train for more"]
+    {
+        assert_eq!(run.stderr.matches(says).count(), 1, "{}", run.stderr);
+    }
+    let quiet = lab.succeeds(&format!("{words} --out b -q"));
+    assert_eq!(quiet.stderr, "");
+    assert_eq!(quiet.stdout, run.stdout);
+    // An experiment says it once for all strategies, too.
+    let words = "run e.toml --rounds 1 --strategies random,random-2 --rate 99";
+    let run = lab.succeeds(&format!("{words} --out c"));
+    assert_eq!(run.stderr.matches("(said once)").count(), 1, "{}", run.stderr);
+    let quiet = lab.succeeds(&format!("{words} --out d -q"));
+    assert_eq!(quiet.stderr, "");
 }
 
 #[test]

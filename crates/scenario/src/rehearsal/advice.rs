@@ -1,5 +1,6 @@
 //! What a rehearsal says: which strategy to use, and what it would save.
 
+use std::cmp::Ordering;
 use std::path::Path;
 
 use nextpair_data::AtomicFile;
@@ -214,12 +215,23 @@ impl Advice {
             grouped(self.paired)
         );
         for scale in &self.scales {
-            text += &scale.text();
+            text += &scale.text(self.budget);
         }
         text += "\nWorth: random captions that one chosen caption replaces, by the mean log rank of image \
                  retrieval on dev.\nIntervals hold for all strategies and all looks at once (95 %), \
                  and for these dev images.\n\n";
         text + &self.sentence() + "\n"
+    }
+
+    /// Returns what the seeds so far say of every strategy, in a line.
+    pub fn standing(&self) -> String {
+        let (used, most) = self.seeds;
+        let best_first = self.scales.last().map(Scale::best_first).unwrap_or_default();
+        let worths = best_first.iter().filter(|found| !found.null_control);
+        let worths = worths.map(|found| format!("{} {}", found.strategy, found.worth_shown()));
+        let worths: Vec<String> = worths.collect();
+        let clear = if self.is_clear() { "clear" } else { "not clear yet" };
+        format!("{used} of at most {most} seeds: worth of {}; {clear}", worths.join(", "))
     }
 
     /// Returns what to do, in a sentence or two.
@@ -367,9 +379,14 @@ impl Scale {
         }
     }
 
-    fn text(&self) -> String {
+    fn text(&self, asked: usize) -> String {
+        let why = match self.bought.cmp(&asked) {
+            Ordering::Equal => String::new(),
+            Ordering::Less => format!(", not {}: half of what is hidden at most", grouped(asked)),
+            Ordering::Greater => format!(", not {}: a tenth of the start at least", grouped(asked)),
+        };
         let mut text = format!(
-            "\nstart of {}, {} bought of {}\n  {:<24} {:>22} {:>28} {:>10}\n",
+            "\nstart of {}, {} bought of {}{why}\n  {:<24} {:>22} {:>28} {:>10}\n",
             grouped(self.start),
             grouped(self.bought),
             grouped(self.pool),

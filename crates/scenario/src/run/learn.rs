@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use nextpair_data::{Within, fingerprint_of};
 use nextpair_models::{
     Corpus, Device, Epoch, Mixing, Model, ModelFolder, Origin, Pair, Plateau, Spec, Training,
-    evaluate_ranks, train,
+    evaluate_ranks, still_falling, train,
 };
 use rayon::prelude::*;
 
@@ -139,6 +139,9 @@ impl Scenario {
             Plateau::of(model, &run.spec().training, pairs.len(), &epochs, round.test.first())
         {
             observer.learned_nothing(&round, &why);
+        }
+        if let Some(share) = still_falling(&epochs) {
+            observer.cut_short(&round, share);
         }
         Ok(())
     }
