@@ -16,6 +16,7 @@ mod embed;
 mod evaluate;
 mod example;
 mod flag_file;
+mod help;
 mod import;
 mod ingest;
 mod inputs;
@@ -146,7 +147,7 @@ pub const WRONG: u8 = 2;
 
 /// Returns every subcommand with its flags, so that other programs can list them.
 pub fn command() -> clap::Command {
-    Cli::command()
+    help::grouped(Cli::command())
 }
 
 /// Runs the command line of this process, as [`run_from`] does.

@@ -1,6 +1,7 @@
 //! `nextpair select`: picks the pool items to pair next.
 
 mod gallery;
+mod sheets;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -21,6 +22,7 @@ use crate::selection::note_hard_negatives;
 use crate::summary::Summary;
 use crate::warnings::{GuardArgs, Warning};
 use gallery::GalleryArgs;
+use sheets::SheetArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -30,6 +32,8 @@ pub(crate) struct Args {
     output: OutputArgs,
     #[command(flatten)]
     gallery: GalleryArgs,
+    #[command(flatten)]
+    sheets: SheetArgs,
     #[command(flatten)]
     guards: GuardArgs,
     #[command(flatten)]
@@ -45,6 +49,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let names = selection.names();
     output.check_ids(names.ids())?;
     let page = args.gallery.open(args.selection.dataset())?;
+    let dataset = args.selection.dataset().or(args.gallery.dataset());
+    let sheets = args.sheets.open(dataset)?;
     let predicted = selection.announce();
     let bar = Bar::new();
     let picks = selection.select(args.guards.look(), &bar);
@@ -57,7 +63,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     args.guards.say(&warnings)?;
     let (stdout_taken, to_annotate) = (output.is_stdout(), output.to_annotate());
-    output.write(&tasks(&picks, |i| names.id(i), |j| names.anchor(j)))?;
+    let asked = tasks(&picks, |i| names.id(i), |j| names.anchor(j));
+    output.write(&asked)?;
+    let answers = sheets.map(|sheets| sheets.write(&asked, side)).transpose()?;
     if let Some(page) = page {
         page.write((selection.strategy(), side), &*names, &picks, &warnings)?;
     }
@@ -73,10 +81,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(model) = model {
         Plan::bought(model, picks.effect.map(|effect| effect.to_string()))?;
     }
-    if let Some(file) = to_annotate.filter(|_| !args.output.json) {
-        let dataset = args.selection.dataset().or(args.gallery.dataset());
-        let has_ids = names.ids().is_some();
-        next::annotate(&file, dataset, (side, has_ids), model).say();
+    match (answers.zip(dataset), to_annotate) {
+        _ if args.output.json => {}
+        (Some((answers, dataset)), _) => next::add(dataset, &answers, side, model).say(),
+        (None, Some(picks)) => {
+            let has_ids = names.ids().is_some();
+            next::annotate(&picks, dataset, (side, has_ids), model).say();
+        }
+        (None, None) => {}
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -107,13 +107,16 @@ fn help(binary: &Path, words: &[String]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Returns the commands in a help text, except `help` itself.
+/// Returns the commands in a help text, except `help` itself: lines that begin with a name, or names with commas
+/// between them. Further lines of a description have a larger indent.
 fn subcommands(help: &str) -> Vec<&str> {
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed.take_while(|line| !line.is_empty());
-    // Further lines of a description have a larger indent.
-    let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
-    names.filter(|name| !name.is_empty() && *name != "help").collect()
+    let listed = help.lines().filter_map(|line| line.strip_prefix("  "));
+    let listed = listed.filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
+    let names = listed.flat_map(|line| match line.split(' ').next() {
+        Some(name) if name.ends_with(',') => line.split(", ").collect(),
+        name => Vec::from_iter(name),
+    });
+    names.filter(|name| *name != "help").collect()
 }
 
 /// Returns the requests of an OpenAPI document, such as `GET /health`.
@@ -144,6 +147,8 @@ mod tests {
     fn subcommands_are_found() {
         let help = "Try\n\nCommands:\n  one  First,\n       and more\n  two  Second\n  help Print\n\nOptions:\n  -h\n";
         assert_eq!(subcommands(help), ["one", "two"]);
+        let groups = "Try\n\nChoose:\n  one  First\n\nAnd:\n  two, three\n\nOptions:\n  -h\n";
+        assert_eq!(subcommands(groups), ["one", "two", "three"]);
         assert!(subcommands("Try\n\nOptions:\n  -h\n").is_empty());
     }
 

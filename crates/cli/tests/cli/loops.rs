@@ -240,3 +240,50 @@ fn what_a_rehearsal_advises_is_bought() {
         select
     );
 }
+
+/// Who does not use the app gets a sheet and tasks for Label Studio with the pictures, and `add` takes the sheet back.
+#[test]
+fn a_batch_goes_to_a_spreadsheet_and_to_label_studio() {
+    let (folder, shown) = desk(60);
+    let desk = Desk { folder: folder.path().to_owned(), shown: &shown };
+    let path = |name: &str| folder.path().join(name);
+    desk.types("nextpair import folder scenes/images photos");
+    desk.types("nextpair embed photos --image-model image.onnx --pooled");
+    let select = "nextpair select photos --budget 5 --out picks.jsonl";
+    let selected = desk.types(&format!("{select} --tasks ask.csv --tasks ask.json"));
+    assert_eq!(next(&selected), "nextpair add photos ask.csv --out photos-2");
+    let sheet = fs::read_to_string(path("ask.csv")).unwrap();
+    let mut filled = String::new();
+    for (at, line) in sheet.lines().enumerate() {
+        let picture = line.split(',').nth(1).unwrap();
+        assert!(at == 0 || PathBuf::from(picture).is_file(), "{line}");
+        let line = line.strip_suffix(",,").map(|line| format!("{line},a star and a disk,"));
+        filled += &(line.unwrap_or_else(|| sheet.lines().next().unwrap().to_owned()) + "\n");
+    }
+    fs::write(path("ask.csv"), filled).unwrap();
+    let tasks: Value =
+        serde_json::from_str(&fs::read_to_string(path("ask.json")).unwrap()).unwrap();
+    let picks = json_lines(&fs::read_to_string(path("picks.jsonl")).unwrap());
+    let ids = |all: &[Value], id: fn(&Value) -> &Value| {
+        all.iter().map(|one| id(one).clone()).collect::<Vec<_>>()
+    };
+    let asked = ids(tasks.as_array().unwrap(), |task| &task["data"]["item"]);
+    assert_eq!(asked, ids(&picks, |pick| &pick["id"]));
+    assert!(
+        tasks[0]["data"]["image"].as_str().unwrap().contains("/data/local-files/?d="),
+        "{tasks}"
+    );
+    assert!(fs::read_to_string(path("ask.xml")).unwrap().contains("<View>"));
+    let added = desk.types(&next(&selected));
+    assert!(added.stdout.contains("captions    5 added"), "{}", added.stdout);
+    for (words, says) in [
+        ("select photos-2 --budget 5 --out p.jsonl --tasks ask.txt", "a sheet ends in .csv"),
+        ("select --pool v.npy --budget 5 --out p.jsonl --tasks a.csv", "the items of a DATASET"),
+    ] {
+        let vectors = Vectors::drawn(&mut nextpair::engine::Draws::new(4), 8, 6);
+        fs::write(path("v.npy"), npy(&vectors, Numbers::F32)).unwrap();
+        let run = crate::world::nextpair(folder.path(), words);
+        assert_eq!(run.code, Some(2), "{words}");
+        assert!(run.stderr.contains(says), "{}", run.stderr);
+    }
+}

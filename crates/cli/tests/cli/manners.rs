@@ -7,6 +7,7 @@ mod flag_file;
 #[cfg(unix)]
 mod limits;
 mod resume;
+mod screens;
 #[cfg(unix)]
 mod stopped;
 #[cfg(unix)]

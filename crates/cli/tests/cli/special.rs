@@ -218,6 +218,7 @@ const OUTPUTS: &[&str] = &[
     "search html",
     "select html",
     "select out",
+    "select tasks",
     "train out",
     "vocab out",
 ];
