@@ -116,10 +116,7 @@ pub(crate) struct SelectionArgs {
     /// --features bow: rounds of k-means at most [default: 20]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     bow_iterations: Option<usize>,
-    /// v-optimal, herding, novelty: what people search for in a pool of images; items that it asks for count
-    /// more. Embeddings of texts, or with --model lines of text or vectors like the dataset's text
-    /// features (.npy)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help = about_queries())]
     pub(crate) queries: Option<PathBuf>,
     /// Answers of annotators (.jsonl, .csv, Label Studio's .json): items that they skipped, and items
     /// that look like those, are not picked. They are found by id: with files, give --ids. With
@@ -193,6 +190,19 @@ fn strategies() -> PossibleValuesParser {
 /// What `--strategy` does. Where there is no default, the command says so.
 fn about_strategies() -> String {
     format!("How items are chosen [default: {}]; {WHERE_HARD_NEGATIVES_LOSE}", BuiltIn::default())
+}
+
+/// What `--queries` does.
+fn about_queries() -> String {
+    format!(
+        "{}: what people search for in a pool of images; items that it asks for count more. Embeddings of texts, or \
+         with --model lines of text or vectors like the dataset's text features (.npy)",
+        BuiltIn::listed(reads_queries, "and")
+    )
+}
+
+fn reads_queries(strategy: &mut BuiltIn) -> bool {
+    strategy.needs().queries
 }
 
 /// Parses the two sides of a pair by name.
@@ -444,8 +454,9 @@ impl SelectionArgs {
     pub(crate) fn check_queries(&self) -> Result<()> {
         if self.queries.is_some() {
             ensure!(
-                self.strategy()?.needs().queries,
-                "--queries is for v-optimal, herding and novelty"
+                reads_queries(&mut self.strategy()?),
+                "--queries is for {}",
+                BuiltIn::listed(reads_queries, "and")
             );
             ensure!(self.pool_side()? == Side::Image, "--queries is for pools of images");
         }
@@ -460,7 +471,8 @@ impl SelectionArgs {
     /// Returns what the items of these ids cost and what there is to spend, if that is given.
     pub(crate) fn spend(&self, ids: impl Iterator<Item = String>) -> Result<Option<Spend>> {
         let (Some(path), Some(money)) = (&self.costs, self.spend) else { return Ok(None) };
-        ensure!(self.strategy()?.needs().weighs, "--spend is for v-optimal");
+        let weigh = |strategy: &mut BuiltIn| strategy.needs().weighs;
+        ensure!(weigh(&mut self.strategy()?), "--spend is for {}", BuiltIn::listed(weigh, "and"));
         let ids: Vec<String> = ids.collect();
         Ok(Some(Spend { costs: read_costs(path, ids.iter().map(String::as_str))?, money }))
     }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use nextpair_core::Progress;
 
+use crate::{BuiltIn, Strategy};
+
 /// A set of indices that somebody gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexSet {
@@ -257,13 +259,19 @@ pub enum Error {
         least: f64,
     },
     /// Queries for a strategy that would ignore them.
-    #[error("{strategy} does not look at queries; v-optimal, herding and novelty do")]
+    #[error(
+        "{strategy} does not look at queries; {} do",
+        BuiltIn::listed(|own| own.needs().queries, "and")
+    )]
     QueriesUnread {
         /// The strategy.
         strategy: &'static str,
     },
     /// Costs or probabilities of items for a strategy that would ignore them.
-    #[error("{strategy} does not weigh items by {what}; v-optimal does")]
+    #[error(
+        "{strategy} does not weigh items by {what}; {} does",
+        BuiltIn::listed(|own| own.needs().weighs, "or")
+    )]
     Unweighed {
         /// The strategy.
         strategy: &'static str,

@@ -38,7 +38,7 @@ fn flags_that_ask_the_impossible() {
         ("--colour red", "unexpected argument '--colour'"),
         (
             "--strategy core-set --queries texts.npy",
-            "--queries is for v-optimal, herding and novelty",
+            "--queries is for herding, novelty and v-optimal",
         ),
         ("--strategy herding --queries texts.npy --pool-side text", "is for pools of images"),
         ("--strategy v-optimal --queries empty.npy", "the queries are empty; give at least one"),
