@@ -181,8 +181,9 @@ impl Default for BuiltIn {
 impl BuiltIn {
     /// The names of those that `wanted` says yes to, as words: `herding and novelty`.
     pub fn listed(wanted: impl Fn(&mut BuiltIn) -> bool, and: &str) -> String {
-        let all = BuiltIn::all().filter_map(|mut own| wanted(&mut own).then(|| own.name()));
-        match &all.collect::<Vec<_>>()[..] {
+        let mut all: Vec<BuiltIn> = BuiltIn::all().collect();
+        all.retain_mut(|own| wanted(own));
+        match &all.iter().map(BuiltIn::name).collect::<Vec<_>>()[..] {
             [] => String::new(),
             [one] => (*one).to_owned(),
             [first @ .., last] => format!("{} {and} {last}", first.join(", ")),
