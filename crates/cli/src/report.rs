@@ -1,12 +1,12 @@
 //! `nextpair report EXPERIMENT...`: the results of experiments as a page, tables and charts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use nextpair::models::Device;
 use nextpair::report::{Options, write};
-use nextpair::scenario::{Round, Study};
+use nextpair::scenario::Study;
 
 use crate::device::DeviceArgs;
 use crate::interrupt;
@@ -118,26 +118,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     print(&text)?;
     say!("report: {}", written.page.display());
-    if let ([path], [study], false) = (&args.experiments[..], &studies[..], args.json)
+    if let ([path], [run], false) = (&args.experiments[..], &written.analysis.runs[..], args.json)
         && args.rounds.is_none()
+        && args.seeds.is_none()
     {
-        go_on(path, study);
+        let next =
+            run.recommendation.as_ref().map_or(Some("--resume"), |found| found.go_on.as_deref());
+        next.into_iter().for_each(|flags| Next::new("run").path(path).words(flags).say());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Prints how to go on with an experiment: finish it, or buy another batch if the pool has one.
-fn go_on(path: &Path, study: &Study) {
-    let experiment = &study.experiment;
-    let lanes = experiment.strategies.len() * experiment.seeds.len();
-    let next = Next::new("run").path(path).words("--resume");
-    if study.rounds.len() < experiment.seeds.len() + lanes * experiment.rounds {
-        return next.say();
-    }
-    let last = study.rounds.iter().filter(|round| round.round == experiment.rounds);
-    let another =
-        |round: &Round| round.batch.as_ref().is_some_and(|batch| round.pool > batch.picked);
-    if experiment.rounds > 0 && last.into_iter().all(another) {
-        next.words(&format!("--rounds {}", experiment.rounds + 1)).say();
-    }
 }

@@ -166,8 +166,8 @@ pub fn gallery_page(
     };
     let warned: String = warnings.iter().map(warned).collect();
     let body = format!(
-        "<header><h1>{}</h1><p class=\"note\">{note}{synthetic}</p></header>\n{warned}\
-         <main><section id=\"picks\" aria-label=\"Picks\">{html}</section></main>\n",
+        "<header><h1>{}</h1><p class=\"note\">{note}{synthetic}</p></header>\n\
+         <main>{warned}<section id=\"picks\" aria-label=\"Picks\">{html}</section></main>\n",
         escaped(title)
     );
     let style = style::variables() + include_str!("assets/report.css") + STYLE;

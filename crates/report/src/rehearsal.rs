@@ -4,12 +4,12 @@ use std::path::Path;
 
 use nextpair_data::Progress;
 use nextpair_scenario::numbers::grouped;
-use nextpair_scenario::{Advice, Choice, Scale, StrategyAdvice, Verdict};
+use nextpair_scenario::{Advice, Scale, StrategyAdvice, Verdict};
 
 use crate::chart::{Chart, Intervals, Row, style};
 use crate::page::{self, escaped};
 use crate::table::Table;
-use crate::words::typographic;
+use crate::words::{typographic, with_small_interval};
 use crate::{Error, put, script, write_charts};
 
 /// Writes `rehearsal.html` and its chart into a folder.
@@ -38,15 +38,7 @@ header { margin-bottom: 1.6rem }
 /// The first screen: what to do.
 fn decision(advice: &Advice) -> String {
     let (used, most) = advice.seeds;
-    let headline = match &advice.choice {
-        Choice::Strategy(arm) => format!("Use {arm}."),
-        Choice::RandomIsAsGood => format!("Buy the next {} at random.", grouped(advice.budget)),
-        Choice::Unclear => match &advice.expected {
-            Some(prior) => format!("Not settled: {} is expected to pay.", prior.strategy),
-            None => "No strategy can be told from random yet.".to_owned(),
-        },
-    };
-    let said = advice.sentence();
+    let (headline, said) = (advice.headline(), advice.sentence());
     let because = said.strip_prefix(&headline).unwrap_or(&said).trim_start();
     format!(
         "<section id=\"decision\" aria-labelledby=\"decision-h\"><h2 id=\"decision-h\">What to do</h2>\
@@ -69,7 +61,7 @@ fn evidence(advice: &Advice, chart: Option<&Chart>) -> String {
     format!(
         "<section id=\"evidence\" aria-labelledby=\"evidence-h\"><h2 id=\"evidence-h\">What every strategy did</h2>\n\
          {chart}{tables}<p class=\"note\">Worth: random captions that one chosen caption replaces, by the mean log rank \
-         of image retrieval on dev. Intervals hold for all strategies and all looks at once (95 %), and for \
+         of both directions on dev. Intervals hold for all strategies and all looks at once (95 %), and for \
          these dev images. The larger start decides: it is closest to what you have. A rehearsal \
          hides part of what is paired, so its start is smaller than the real one; what it cannot see \
          is how your unpaired items differ from the paired ones.</p></section>\n"
@@ -130,13 +122,4 @@ fn table(scale: &Scale) -> String {
         table.row(&found.strategy.to_string(), &cells);
     }
     table.finish()
-}
-
-/// Sets the interval after a number smaller.
-fn with_small_interval(shown: &str) -> String {
-    match shown.split_once(' ') {
-        Some((mean, interval)) => format!("{mean}<small> {interval}</small>"),
-        None if shown == "-" => "–".to_owned(),
-        None => shown.to_owned(),
-    }
 }

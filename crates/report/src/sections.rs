@@ -171,7 +171,6 @@ impl Sections {
         self.ranks(evidence);
         self.differences(evidence, &prefix);
         self.worth(evidence);
-        self.saved(evidence);
         for other in &evidence.other_tests {
             let prefix = format!("{prefix}{}", test_prefix(other));
             self.by_other_test(other, |sections| {
@@ -180,7 +179,6 @@ impl Sections {
                 sections.ranks(other);
                 sections.differences(other, &prefix);
                 sections.worth(other);
-                sections.saved(other);
             });
         }
         self.hard_negatives(evidence, &prefix);

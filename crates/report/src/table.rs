@@ -13,7 +13,7 @@ use nextpair_scenario::{Estimate, Evidence};
 use crate::bars::bar;
 use crate::words::{counted, duration, memory, typographic};
 
-pub(super) use compared::{SavedAt, differences, saved};
+pub(super) use compared::differences;
 pub(super) use ranks::{ranks, ranks_by_round, worth};
 pub(super) use recall::recall;
 
@@ -109,26 +109,37 @@ pub(super) fn hard_negatives(evidence: &Evidence) -> String {
 
 /// Expected gains of the next batch.
 pub(super) fn forecasts(evidence: &Evidence) -> String {
-    let heads = ["Strategy", "R@1 now", "Items", "Expected gain", "Hard", "Cost", "Cost per point"];
-    let mut table =
-        Table::new("The next batch; R@1 is text and image added", &heads).named("forecasts");
+    let heads = [
+        "Strategy",
+        "Items",
+        "Rank now",
+        "Expected rank",
+        "Expected R@1",
+        "Hard",
+        "Cost",
+        "Cost per point",
+    ];
+    let caption =
+        "The next batch; ranks are geometric means of both directions, R@1 is text and image added";
+    let mut table = Table::new(caption, &heads).named("forecasts");
     let known = evidence.arms.iter().filter_map(|arm| Some((arm, arm.forecast.as_ref()?)));
     let most = known.clone().map(|(_, forecast)| forecast.seeds).max().unwrap_or(0);
     for (arm, forecast) in known {
-        let (gain, low, high) = (forecast.gain, forecast.low, forecast.high);
+        let [now, expected, best, worst] = forecast.ranks();
+        let r1 = forecast.r1;
         let money = |amount: f64| escaped(&evidence.money(amount));
         let cost = evidence.price.map(|price| price * forecast.batch as f64);
         let point = match cost {
             None => "–".to_owned(),
-            Some(cost) if low > 0.0 => format!(
+            Some(cost) if r1.low > 0.0 => format!(
                 "{}<small> [{}, {}]</small>",
-                money(cost / gain),
-                money(cost / high),
-                money(cost / low)
+                money(cost / r1.gain),
+                money(cost / r1.high),
+                money(cost / r1.low)
             ),
             Some(_) => "may add nothing".to_owned(),
         };
-        let hard = forecast.hard_negatives;
+        let hard = forecast.log_rank.hard_negatives;
         let seeds = match forecast.seeds {
             seeds if seeds == most => String::new(),
             seeds => format!(" ({})", counted(seeds, "seed")),
@@ -137,9 +148,10 @@ pub(super) fn forecasts(evidence: &Evidence) -> String {
         table.marked_row(
             &format!("{}{seeds}", arm.strategy),
             &[
-                format!("{:.1}", forecast.reached),
                 grouped(forecast.batch),
-                format!("{gain:+.1}<small> [{low:+.1}, {high:+.1}]</small>"),
+                format!("{now:.1}"),
+                format!("{expected:.1}<small> [{best:.1}, {worst:.1}]</small>"),
+                format!("{:+.1}<small> [{:+.1}, {:+.1}]</small>", r1.gain, r1.low, r1.high),
                 hard.map_or("–".to_owned(), |share| format!("{:.0} %", 100.0 * share)),
                 cost.map_or("–".to_owned(), money),
                 point,
@@ -153,20 +165,22 @@ pub(super) fn forecasts(evidence: &Evidence) -> String {
 /// Forecasts for past batches, with their actual gains.
 pub(super) fn backtest(evidence: &Evidence) -> String {
     let heads = ["Strategy", "Batch", "Expected", "Came", "Within, seeds"];
-    let mut table =
-        Table::new("What would have been expected of each batch, and what came", &heads);
+    let mut table = Table::new(
+        "How far the mean log rank would have been expected to fall, and how far it fell",
+        &heads,
+    );
     for arm in &evidence.arms {
         for test in &arm.backtest {
-            let forecast = &test.forecast;
+            let (round, gain) = (test.forecast.round + 1, test.forecast.log_rank);
             table.row(
                 &arm.strategy.to_string(),
                 &[
-                    (forecast.round + 1).to_string(),
+                    round.to_string(),
                     format!(
-                        "{:+.1}<small> [{:+.1}, {:+.1}]</small>",
-                        forecast.gain, forecast.low, forecast.high
+                        "{:+.3}<small> [{:+.3}, {:+.3}]</small>",
+                        gain.gain, gain.low, gain.high
                     ),
-                    format!("{:+.1}", test.came),
+                    format!("{:+.3}", test.came),
                     format!("{} of {}", test.within, test.seeds),
                 ],
             );

@@ -65,7 +65,6 @@ fn a_report_has_everything_and_needs_nothing() {
         "Differences to random",
         "95 % simultaneous interval",
         "What a chosen caption is worth",
-        "Captions saved at equal R@1",
         "Hard negatives by round",
         "Where the picks lie",
         "What was picked, and why",
@@ -148,7 +147,7 @@ fn conditions_are_rows_of_the_papers_table() {
     let fixture = Fixture::default().arms(&["random", "all-conditions"]);
     let (files, _) = report(&[fixture.study()], &Options::default());
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
-    assert!(page.contains("Over 3 batches, of 12 strategies"));
+    assert!(page.contains("After 3 batches, of 12 strategies"));
     assert!(page.contains("Full-batch + Top-1</th><td class=\"name\">Surplus</td>"));
     assert!(page.contains("Mini-batch 29.4% + Top-10</th><td class=\"name\">Count</td>"));
     check_balanced(&page);
@@ -256,7 +255,7 @@ fn every_test_that_was_asked_for_is_reported() {
         ">Recall by round, 5 parts of 200 images, averaged<a class=\"anchor\"",
         ">Learning curves, 5 parts of 200 images, averaged<a class=\"anchor\"",
         ">Differences to random, 5 parts of 200 images, averaged<a class=\"anchor\"",
-        ">Captions saved at equal R@1, 5 parts of 200 images, averaged<a class=\"anchor\"",
+        ">What a chosen caption is worth, 5 parts of 200 images, averaged<a class=\"anchor\"",
         ">Hard negatives by round<a class=\"anchor\"",
     ] {
         assert!(page.contains(part), "{part}");
@@ -327,6 +326,7 @@ fn the_first_screen_decides_with_money() {
         "<strong>Buy the next 100 captions with hard-negative.</strong> hard-negative: The next 100",
         "They cost EUR 25, EUR ",
         "<th scope=\"col\">Cost per point</th>",
+        "<code>nextpair run ",
         "simulated: the captions that the dataset has already",
     ] {
         assert!(page.contains(part), "{part}");
@@ -358,7 +358,7 @@ fn charts_can_be_read_without_scripts() {
     );
     assert!(page.contains("<title>hard-negative, seed 2: "), "every seed has a dot");
     assert!(page.contains("<ul class=\"legend\"") && page.contains("<span>core-set</span>"));
-    let file = String::from_utf8(files["r1.svg"].clone()).unwrap();
+    let file = String::from_utf8(files["log-rank.svg"].clone()).unwrap();
     assert!(file.contains(">core-set</text>") && file.contains("the measure that decides"));
 }
 

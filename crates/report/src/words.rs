@@ -1,6 +1,6 @@
 //! Numbers and findings as sentences.
 
-use nextpair_scenario::numbers::{grouped, signed, worth};
+use nextpair_scenario::numbers::{grouped, signed, signed_fine, worth};
 use nextpair_scenario::{ArmEvidence, Estimate, Evidence, Verdict, WithoutHit};
 
 /// Replaces the hyphens of negative numbers by minus signs, but not those in names.
@@ -15,6 +15,15 @@ pub(super) fn typographic(text: &str) -> String {
         printed.push_str(part);
     }
     printed
+}
+
+/// Sets the interval after a number smaller.
+pub(super) fn with_small_interval(shown: &str) -> String {
+    match shown.split_once(' ') {
+        Some((mean, interval)) => format!("{mean}<small> {interval}</small>"),
+        None if shown == "-" => "–".to_owned(),
+        None => shown.to_owned(),
+    }
 }
 
 /// Formats a count with its noun: "1 seed", "3 seeds".
@@ -57,8 +66,7 @@ pub(super) fn in_a_word(difference: &Estimate) -> &'static str {
     }
 }
 
-/// Answers how each strategy compares with the baseline. The R@1-sum decides, as in all tables; the
-/// last round comes second.
+/// Answers how each strategy compares with the baseline. The mean log rank decides; R@1 stands beside it.
 pub(super) fn answer(evidence: &Evidence) -> Vec<String> {
     let others = || evidence.arms.iter().filter(|arm| !evidence.baseline.holds(&arm.strategy));
     if others().next().is_some() && others().all(|arm| arm.difference.is_none()) {
@@ -72,12 +80,12 @@ pub(super) fn answer(evidence: &Evidence) -> Vec<String> {
 pub(super) fn controls(evidence: &Evidence) -> Option<String> {
     let controls = evidence.arms.iter().filter_map(|arm| {
         let difference = arm.difference.as_ref().filter(|difference| difference.null_control)?;
-        Some(format!("{} {}", arm.strategy, signed(&difference.sum)))
+        Some(format!("{} {}", arm.strategy, signed_fine(&difference.last_log_rank)))
     });
     let controls: Vec<String> = controls.collect();
     (!controls.is_empty()).then(|| {
         typographic(&format!(
-            "Null controls: each random strategy less the mean of the other random ones, by the R@1-sum: \
+            "Null controls: each random strategy less the mean of the other random ones, by the mean log rank: \
              {}. They cannot differ; what they show is chance.",
             controls.join(", ")
         ))
@@ -94,7 +102,7 @@ fn against(evidence: &Evidence, arm: &ArmEvidence) -> String {
             known, evidence.rounds
         );
     };
-    let verdict = match difference.sum.verdict() {
+    let verdict = match difference.verdict() {
         Verdict::Above => format!("{name} is better than {other}"),
         Verdict::Below => format!("{name} is worse than {other}"),
         Verdict::Unclear => {
@@ -121,14 +129,15 @@ fn against(evidence: &Evidence, arm: &ArmEvidence) -> String {
             signed(&last.both)
         )
     });
-    let needed = difference.by_sum.seeds_needed.map_or(String::new(), |needed| {
+    let needed = difference.by_log_rank.seeds_needed.map_or(String::new(), |needed| {
         format!(" A difference of this size takes about {} to be told.", counted(needed, "seed"))
     });
     let worth = difference.worth.map_or(String::new(), |known| {
-        format!(" By ranks, one of its captions is worth {} random ones.", worth(&known))
+        format!(", one of its captions is worth {} random ones", worth(&known))
     });
     format!(
-        "{verdict}: R@1-sum {:.1} against {:.1}, difference {}{seeds}.{needed}{last}{worth}",
+        "{verdict}: mean log rank {}{worth}{seeds}.{needed}{last} R@1-sum {:.1} against {:.1}, difference {}.",
+        signed_fine(&difference.last_log_rank),
         own.sum,
         theirs.sum,
         signed(&difference.sum)
@@ -139,7 +148,7 @@ fn against(evidence: &Evidence, arm: &ArmEvidence) -> String {
 pub(super) fn in_short(evidence: &Evidence) -> Option<String> {
     let verdict = |arm: &ArmEvidence| {
         let difference = arm.difference.as_ref().filter(|difference| !difference.null_control)?;
-        Some(difference.sum.verdict())
+        Some(difference.verdict())
     };
     let verdicts: Vec<Verdict> = evidence.arms.iter().filter_map(verdict).collect();
     let count = |wanted: Verdict| verdicts.iter().filter(|&&verdict| verdict == wanted).count();
@@ -148,8 +157,8 @@ pub(super) fn in_short(evidence: &Evidence) -> Option<String> {
     let batches = batches(evidence.rounds);
     (all > 0).then(|| {
         format!(
-            "Over {batches}, of {all} strategies {better} have a higher R@1-sum than {}, {worse} a \
-             lower one, and {unclear} cannot be told from chance.",
+            "After {batches}, of {all} strategies {better} are better than {} by the mean log rank, {worse} are \
+             worse, and {unclear} cannot be told from chance.",
             evidence.baseline
         )
     })
@@ -214,8 +223,7 @@ mod tests {
         };
         let fixture = Fixture::default().two_arms();
         let few = answer(&analysis(&fixture)).remove(0);
-        let says = "2 seeds are too few to tell hard-negative from random: \
-                    R@1-sum 81.0 against 72.0, difference +9.0 (2 seeds: no interval)";
+        let says = "2 seeds are too few to tell hard-negative from random: mean log rank −0.150 (2 seeds: no interval)";
         assert!(few.starts_with(says), "{few}");
         let unclear = few;
         let then =
@@ -223,10 +231,14 @@ mod tests {
         assert!(unclear.contains(then), "{unclear}");
         let one = answer(&analysis(&fixture.seeds(&[0]))).remove(0);
         assert!(one.starts_with("One seed cannot tell"), "{one}");
-        assert!(one.ends_with("+4.0 (one seed: no interval)."), "{one}");
+        assert!(one.ends_with("+6.0 (one seed: no interval)."), "{one}");
         let sure = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]);
         let better = answer(&analysis(&sure)).remove(0);
-        assert!(better.starts_with("hard-negative is better than random: R@1-sum"), "{better}");
+        assert!(
+            better.starts_with("hard-negative is better than random: mean log rank"),
+            "{better}"
+        );
+        assert!(better.contains(", one of its captions is worth "), "{better}");
         let unclear = Fixture::default().arms(&["random", "core-set", "random-2"]);
         let unclear = analysis(&unclear);
         let said = answer(&unclear);
@@ -235,7 +247,7 @@ mod tests {
         assert!(said[0].starts_with(says), "{}", said[0]);
         assert!(said[0].contains(" A difference of this size takes about "), "{}", said[0]);
         let controls = controls(&unclear).unwrap();
-        assert!(controls.contains(" R@1-sum: random ") && controls.contains(", random-2 "));
+        assert!(controls.contains(" mean log rank: random ") && controls.contains(", random-2 "));
     }
 
     #[test]
@@ -253,19 +265,27 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_decides_whatever_the_last_round_says() {
+    fn the_last_round_decides_whatever_the_sum_says() {
         let mut study = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]).study();
         let hard = "hard-negative".parse().ok();
         for round in study.rounds.iter_mut().filter(|round| round.strategy == hard) {
             // Far ahead first, a little behind at the end.
             let ahead = if round.round == 1 { 30.0 } else { -12.0 };
             round.test[0].text.r1 += ahead;
+            round.test[0].text.mean_log_rank -= 0.05 * ahead;
         }
         let evidence = Analysis::of(&[study], false, None).unwrap().runs.remove(0);
         let difference = evidence.arms[1].difference.as_ref().unwrap();
-        assert_eq!(difference.rounds[2].both.verdict(), Verdict::Below);
-        assert!(answer(&evidence)[0].starts_with("hard-negative is better than random"));
-        assert!(in_short(&evidence).unwrap().contains("of 1 strategies 1 have a higher R@1-sum"));
-        assert_eq!(in_a_word(&difference.sum), "better");
+        assert_eq!(
+            (difference.sum.verdict(), difference.verdict()),
+            (Verdict::Above, Verdict::Below)
+        );
+        assert!(answer(&evidence)[0].starts_with("hard-negative is worse than random"));
+        let short = in_short(&evidence).unwrap();
+        assert!(
+            short.contains("of 1 strategies 0 are better than random by the mean log rank, 1 are"),
+            "{short}"
+        );
+        assert_eq!(in_a_word(&difference.gain()), "worse");
     }
 }

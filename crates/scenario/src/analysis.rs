@@ -1,4 +1,4 @@
-//! The evidence of experiments: recall by round, differences to random, captions saved, time.
+//! The evidence of experiments: recall by round, differences to random, time.
 //!
 //! Pure functions of the folders of experiments. `results.json` and the report show their result.
 
@@ -12,7 +12,6 @@ mod new_images;
 mod other_tests;
 mod pooling;
 mod recommendation;
-mod saved;
 mod seeds;
 mod table;
 mod time;
@@ -25,15 +24,14 @@ use serde::{Serialize, Serializer};
 
 use crate::statistics::{CONFIDENCE, Estimate};
 use crate::{Annotator, Arm, Backtest, Error, Forecast, Splits, Study, World};
-pub(crate) use arm::r1;
+pub(crate) use arm::{log_rank, r1};
 pub use compared::Baseline;
 use compared::Compared;
 pub use difference::{Difference, Reached, Scrutiny, SeedDifference};
 pub use foretold::{Foretold, OutsetMeans, PREDICTORS, Predictor};
 use judge::judge;
 pub(crate) use lanes::Lanes;
-pub use recommendation::{NextBatch, Reason, Recommendation};
-pub use saved::Saved;
+pub use recommendation::{MOST_SEEDS, NextBatch, Reason, Recommendation};
 pub use time::{PhaseTime, Time};
 
 /// The version of `results.json`.
@@ -201,10 +199,6 @@ pub struct ArmEvidence {
     /// Difference to the baseline, seed by seed. A baseline of one strategy has none; of several random
     /// ones, each is compared with the mean of the others: a null control.
     pub difference: Option<Difference>,
-    /// Captions saved compared with the baseline, at equal R@1.
-    pub saved: Option<Saved>,
-    /// Captions saved at equal mean log rank of image retrieval.
-    pub saved_by_log_rank: Option<Saved>,
     /// The expected gain of the next batch.
     pub forecast: Option<Forecast>,
     /// Forecasts for past batches, with their actual gains.
@@ -353,13 +347,15 @@ impl Evidence {
             arms: (lanes.arms.iter().enumerate())
                 .map(|(at, arm)| {
                     let difference = differences[at].take();
-                    ArmEvidence::of(&lanes, arm, &compared[at], difference, next_batch)
+                    ArmEvidence::of(&lanes, arm, difference, next_batch)
                 })
                 .collect(),
             time: Time::of(studies.iter().flat_map(|study| &study.rounds)),
             other_tests: Vec::new(),
         };
         evidence.recommendation = evidence.recommend();
+        let advice = format!("{} {}", evidence.headline(), evidence.because());
+        evidence.recommendation.iter_mut().for_each(|found| found.advice.clone_from(&advice));
         Ok(evidence)
     }
 

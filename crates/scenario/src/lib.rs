@@ -39,9 +39,9 @@ mod world;
 
 pub use about::Subject;
 pub use analysis::{
-    Analysis, ArmEvidence, Baseline, Difference, Evidence, Foretold, NearChance, NextBatch,
-    OutsetMeans, PREDICTORS, PhaseTime, Predictor, Reached, Reason, RecallAt, Recalls,
-    Recommendation, Refused, Saved, Scrutiny, SeedDifference, TestSet, Time, WithoutHit,
+    Analysis, ArmEvidence, Baseline, Difference, Evidence, Foretold, MOST_SEEDS, NearChance,
+    NextBatch, OutsetMeans, PREDICTORS, PhaseTime, Predictor, Reached, Reason, RecallAt, Recalls,
+    Recommendation, Refused, Scrutiny, SeedDifference, TestSet, Time, WithoutHit,
 };
 pub use cautions::cautions;
 pub use error::Error;
@@ -50,7 +50,7 @@ pub use experiment::{
     VocabularyOf, expand, parse_experiment, read_experiment,
 };
 pub use folder::ExperimentFolder;
-pub use forecast::{Backtest, Forecast, Spread, backtest, forecast};
+pub use forecast::{Backtest, Forecast, Gain, Spread, backtest, forecast};
 pub use inbox::{Inbox, Received};
 pub use item_vectors::ItemVectors;
 pub use nextpair_data::Amount;

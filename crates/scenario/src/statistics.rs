@@ -14,7 +14,6 @@ mod student;
 mod two_way;
 mod worth;
 
-use nextpair_data::Draws;
 use serde::{Deserialize, Serialize};
 
 pub use power::seeds_needed;
@@ -59,6 +58,13 @@ impl Estimate {
         self.low.zip(self.high)
     }
 
+    /// Returns the mean of the values times a factor.
+    pub fn times(&self, factor: f64) -> Self {
+        let ends = if factor < 0.0 { (self.high, self.low) } else { (self.low, self.high) };
+        let of = |value: f64| value * factor;
+        Estimate { mean: of(self.mean), low: ends.0.map(of), high: ends.1.map(of), ..*self }
+    }
+
     /// Returns the position of the interval relative to zero.
     pub fn verdict(&self) -> Verdict {
         match self.interval() {
@@ -95,39 +101,6 @@ pub fn sample_sd(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// Returns the central 95 % of a statistic over bootstrap resamples of `count` repetitions.
-/// Resamples with an undefined statistic are left out. Returns `None` if they exceed 5 %, or with a
-/// single repetition.
-pub fn bootstrap(
-    count: usize,
-    resamples: usize,
-    seed: u64,
-    statistic: impl Fn(&[usize]) -> Option<f64>,
-) -> Option<(f64, f64)> {
-    if count < 2 {
-        return None;
-    }
-    let mut draws = Draws::new(seed);
-    let mut values = Vec::with_capacity(resamples);
-    for _ in 0..resamples {
-        let chosen: Vec<usize> = (0..count).map(|_| draws.below(count)).collect();
-        values.extend(statistic(&chosen).filter(|value| value.is_finite()));
-    }
-    if values.is_empty() || values.len() * 20 < resamples * 19 {
-        return None;
-    }
-    values.sort_by(f64::total_cmp);
-    let outside = (1.0 - CONFIDENCE) / 2.0;
-    Some((quantile(&values, outside), quantile(&values, 1.0 - outside)))
-}
-
-/// Returns a quantile of sorted values, with linear interpolation.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let place = share * (sorted.len() - 1) as f64;
-    let (below, above) = (place.floor() as usize, place.ceil() as usize);
-    sorted[below] + (place - below as f64) * (sorted[above] - sorted[below])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,18 +118,8 @@ mod tests {
         assert_eq!(Estimate::of(&[]), None);
         assert_eq!(Estimate::of(&[1.0, 1.1, 1.0]).unwrap().verdict(), Verdict::Above);
         assert_eq!(Estimate::of(&[-1.0, -1.1, -1.0]).unwrap().verdict(), Verdict::Below);
-    }
-
-    #[test]
-    fn the_bootstrap_is_seeded_and_near_the_normal_interval() {
-        let values: Vec<f64> = (0..40).map(|at| f64::from(at % 8)).collect();
-        let of_mean =
-            |chosen: &[usize]| mean(&chosen.iter().map(|&at| values[at]).collect::<Vec<_>>());
-        let (low, high) = bootstrap(40, 2000, 1, of_mean).unwrap();
-        assert_eq!(bootstrap(40, 2000, 1, of_mean), Some((low, high)));
-        // sd 2.32, so the mean of 40 is known to 0.72 each way.
-        assert!((low - (3.5 - 0.72)).abs() < 0.1 && (high - (3.5 + 0.72)).abs() < 0.1);
-        assert_eq!(bootstrap(1, 100, 1, of_mean), None);
-        assert_eq!(bootstrap(40, 100, 1, |_| None), None);
+        let [twice, reversed] = [2.0, -1.0].map(|factor| three.times(factor));
+        assert_eq!(twice, Estimate::of(&[2.0, 4.0, 6.0]).unwrap());
+        assert_eq!(reversed, Estimate::of(&[-1.0, -2.0, -3.0]).unwrap());
     }
 }

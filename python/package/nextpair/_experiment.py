@@ -141,13 +141,19 @@ class Results:
 
         return pyarrow.Table.from_pylist(self.to_dicts())
 
+    @property
+    def advice(self) -> str:
+        """What to buy next, and why, as the first screen of the report says. Empty while no round is finished."""
+        found = self.evidence["recommendation"]
+        return found["advice"] if found else ""
+
     def report(self, out: Place, *, progress: bool | Listener | None = None, threads: int | None = None) -> Path:
         """Writes the report of `nextpair report` into a folder and returns its page."""
         with listening(progress) as listener:
             return _engine.write_report(self.folders, Path(out), (thread_count(threads), listener))
 
     def figure(self, measure: Measure = "r1") -> matplotlib.figure.Figure:
-        """Curves of all strategies: recall in both directions, or the mean log rank of image retrieval, over
+        """Curves of all strategies: recall in both directions, or the mean log rank of both, over
         what was paid for, with intervals over seeds. It needs matplotlib."""
         if measure not in (*_DEPTHS, "log_rank"):
             raise SettingError(f"measure: {measure!r} is none of {', '.join(_DEPTHS)}, log_rank")
@@ -156,14 +162,14 @@ class Results:
         figure = Figure(layout="constrained")
         axes = figure.subplots()
         for arm in self.evidence["arms"]:
-            curve = [one["image" if measure == "log_rank" else "both"] for one in _rounds_of(arm, measure)]
+            curve = _curve(arm, measure)
             paid = arm["bought"][: len(curve)]
             axes.plot(paid, [one["mean"] for one in curve], marker="o", label=arm["strategy"])
             if all(one["low"] is not None for one in curve):
                 axes.fill_between(paid, [one["low"] for one in curve], [one["high"] for one in curve], alpha=0.15)
         axes.set_xlabel("items paid for")
         depth = _DEPTHS.get(measure)
-        axes.set_ylabel("mean log rank, images" if depth is None else f"R@{depth}, text + image (%)")
+        axes.set_ylabel("mean log rank, text and image" if depth is None else f"R@{depth}, text + image (%)")
         made_up = ", synthetic" if self.evidence["synthetic"] else ""
         axes.set_title(f"{self.evidence['dataset']}{made_up}: {self.evidence['model']}")
         if self.evidence["arms"]:
@@ -174,11 +180,13 @@ class Results:
         return self._text.rstrip("\n")
 
 
-def _rounds_of(arm: dict[str, Any], measure: Measure) -> list[Any]:
+def _curve(arm: dict[str, Any], measure: Measure) -> list[dict[str, Any]]:
+    """The recall of both directions, added, or the mean of their log ranks, by round."""
     if measure == "log_rank":
-        rounds: list[Any] = arm["log_rank"]
-        return rounds
-    return next((recall["rounds"] for recall in arm["recall"] if recall["k"] == _DEPTHS[measure]), [])
+        both = [one["both"] for one in arm["log_rank"]]
+        return [{end: None if one[end] is None else one[end] / 2 for end in ("mean", "low", "high")} for one in both]
+    rounds = next((recall["rounds"] for recall in arm["recall"] if recall["k"] == _DEPTHS[measure]), [])
+    return [one["both"] for one in rounds]
 
 
 def _row(one: dict[str, Any]) -> dict[str, Any]:

@@ -98,11 +98,10 @@ impl Watch {
         Some(match experiment.annotator {
             Annotator::Human => expected.sentence(experiment.price),
             _ => format!(
-                "  {arm}: the next {} should add {:+.1} [{:+.1}, {:+.1}] to R@1, text and image added",
+                "  {arm}: the next {} should bring right answers {}, R@1 {}",
                 grouped(expected.batch),
-                expected.gain,
-                expected.low,
-                expected.high
+                expected.ranks_in_words(),
+                expected.r1_in_words()
             ),
         })
     }

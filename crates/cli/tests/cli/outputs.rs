@@ -142,7 +142,7 @@ fn places_that_cannot_be_written() {
     world.write("file", b"");
     std::fs::create_dir(world.path("folder.jsonl")).unwrap();
     for (out, expected) in [
-        ("none/picks.jsonl", "none/picks.jsonl: "),
+        ("none/picks.jsonl", "none: there is no such folder for picks.jsonl"),
         ("file/picks.jsonl", "file/picks.jsonl: "),
         ("folder.jsonl", "folder.jsonl: is a directory"),
         ("out", "out: picks are written as .jsonl, .csv, .parquet or .npy"),
@@ -154,7 +154,7 @@ fn places_that_cannot_be_written() {
     }
     let score = "score --paired-images images.npy --paired-texts texts.npy --pool pool.npy \
                  --pool-side image --strategy random --budget 9 --shard 0/1 --out none/part";
-    world.refused(score, &["none/part: "]);
+    world.refused(score, &["none: there is no such folder for part"]);
     assert_eq!(listed(&world.path("folder.jsonl")), [""; 0]);
 }
 

@@ -120,7 +120,7 @@ fn pages_need_nothing_else() {
         (&["a", "--item", "scene-000001"], "cannot be used with"),
         (&["a", "--top", "0"], "--top is 0"),
         (&["a", "--split", "nowhere"], "ds: no split nowhere; there are"),
-        (&["a", "--html", "none/x.html"], "none/x.html"),
+        (&["a", "--html", "none/x.html"], "none: there is no such folder for x.html"),
         (&["--item", "nobody"], "there is no item nobody"),
         (&["--image", "none.png"], "none.png: No such file"),
         (&["--image", "ds/dataset.toml"], "ds/dataset.toml"),

@@ -261,7 +261,10 @@ fn files_that_are_not_parts() {
         world.refused(&format!("merge {file} --out out/picks.jsonl"), &expected);
     }
     world.refused(&format!("merge {parts} --out out/picks.txt"), &["picks are written as"]);
-    world.refused(&format!("merge {parts} --out none/picks.jsonl"), &["none/picks.jsonl: "]);
+    world.refused(
+        &format!("merge {parts} --out none/picks.jsonl"),
+        &["none: there is no such folder for picks.jsonl"],
+    );
     world.refused(&format!("merge {parts} --out out/picks.npy"), &["is not a DataComp uid"]);
 }
 

@@ -86,6 +86,7 @@ fn a_model_is_trained_and_evaluated() {
             "model.json",
             "model.safetensors",
             "pairs.jsonl",
+            "plan.json",
             "state.safetensors",
             "vocabulary.json"
         ]
@@ -419,7 +420,11 @@ fn heads_are_trained_on_embeddings() {
     let folder = world(60);
     let path = folder.path();
     let heads = "--model heads --dim 8 --epochs 2 --validate-last 1";
-    refused(path, &format!("train ds {heads} --out x"), "no text features; nextpair embed");
+    refused(
+        path,
+        &format!("train ds {heads} --out x"),
+        "no text features; `nextpair embed` makes them",
+    );
     let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../encode/tests/fixtures");
     for name in ["text.onnx", "tokenizer.json"] {
         fs::copy(fixtures.join(name), path.join(name)).unwrap();

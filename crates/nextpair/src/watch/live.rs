@@ -129,19 +129,26 @@ impl Live {
             return;
         }
         making.busy = true;
-        let (live, study) = (Arc::clone(self), Arc::clone(study));
+        drop(making);
+        let make = {
+            let (live, study, stamp) = (Arc::clone(self), Arc::clone(study), stamp.clone());
+            move || live.make(stamp, &study)
+        };
         // Not a task of the runtime: whoever ends the server does not wait for it.
-        let thread = thread::Builder::new().spawn(move || {
-            let turn = Turn { live: &live, began: Instant::now() };
-            let page = live.make(stamp, &study);
-            live.made.send_replace(Some(Arc::new(page)));
-            drop(turn);
-        });
-        // Without a thread the next look tries again.
-        making.busy = thread.is_ok();
+        if thread::Builder::new().spawn(make).is_err() {
+            // Somebody waits for this page, so it is made here.
+            self.make(stamp, study);
+        }
     }
 
-    fn make(&self, of: Stamp, study: &Study) -> Page {
+    fn make(&self, of: Stamp, study: &Study) {
+        let turn = Turn { live: self, began: Instant::now() };
+        let page = self.page_of(of, study);
+        self.made.send_replace(Some(Arc::new(page)));
+        drop(turn);
+    }
+
+    fn page_of(&self, of: Stamp, study: &Study) -> Page {
         let last = self.made.borrow().clone();
         let version = last.as_ref().map_or(1, |page| page.version + 1);
         match (self.report.page(study, version), last) {

@@ -1,6 +1,6 @@
 //! Several experiments on one page: what each of them says to do, how they differ, and their curves together.
 
-use nextpair_scenario::numbers::tenths;
+use nextpair_scenario::numbers::{tenths, worth};
 use nextpair_scenario::{Analysis, Evidence, Study};
 use toml::{Table as Settings, Value};
 
@@ -10,6 +10,7 @@ use super::{Sections, test_prefix, tests_of_all};
 use crate::chart::{Intervals, Row};
 use crate::page::escaped;
 use crate::table::{self, Table};
+use crate::words::with_small_interval;
 
 /// Most characters of a setting.
 const LONGEST: usize = 60;
@@ -76,25 +77,25 @@ fn decisions(runs: &[Evidence]) -> String {
     let heads = [
         "Experiment",
         "What to do",
-        "Leader, R@1-sum",
-        "95 % interval",
+        "Leader, worth",
+        "Log rank lower by",
         "Verdict",
-        "R@1 now",
-        "Next batch adds",
+        "Next batch: rank",
         "Cost",
     ];
-    let caption = "What every experiment says to do; R@1 is text and image added";
+    let caption = "What every experiment says to do";
     let mut table = Table::new(caption, &heads).named("experiments");
     let scale = Scale::of(runs.iter());
     for run in runs {
         let dash = || "–".to_owned();
         let found = run.recommendation.as_ref();
         let leader = found.and_then(|found| found.leader).and_then(|leader| run.arm(&leader));
-        let less = leader.and_then(|arm| Some((arm.strategy, arm.difference.as_ref()?.sum)));
+        let less = leader.and_then(|arm| Some((arm.strategy, arm.difference.as_ref()?)));
+        let gain = less.map(|(_, less)| less.gain());
         let forecast = found.and_then(|found| run.arm(&found.strategy)?.forecast.as_ref());
-        let gain = forecast.map(|forecast| {
-            let [gain, low, high] = [forecast.gain, forecast.low, forecast.high].map(tenths);
-            format!("{gain:+.1}<small> [{low:+.1}, {high:+.1}]</small>")
+        let ranks = forecast.map(|forecast| {
+            let [now, expected, best, worst] = forecast.ranks().map(tenths);
+            format!("{now:.1} to {expected:.1}<small> [{best:.1}, {worst:.1}]</small>")
         });
         let cost = run
             .price
@@ -104,13 +105,13 @@ fn decisions(runs: &[Evidence]) -> String {
             &run.label,
             &[
                 escaped(run.headline().trim_end_matches('.')),
-                less.map_or_else(dash, |(name, sum)| {
-                    format!("{} {:+.1}", escaped(&name.to_string()), tenths(sum.mean))
+                less.map_or_else(dash, |(name, less)| {
+                    let worth = less.worth.as_ref().map_or_else(String::new, worth);
+                    format!("{} {}", escaped(&name.to_string()), with_small_interval(&worth))
                 }),
-                less.map_or_else(dash, |(_, sum)| scale.strip(&sum)),
-                less.map_or_else(dash, |(_, sum)| verdict(&sum).to_owned()),
-                forecast.map_or_else(dash, |forecast| format!("{:.1}", forecast.reached)),
-                gain.unwrap_or_else(dash),
+                gain.map_or_else(dash, |gain| scale.strip(&gain)),
+                gain.map_or_else(dash, |gain| verdict(&gain).to_owned()),
+                ranks.unwrap_or_else(dash),
                 cost.unwrap_or_else(dash),
             ],
         );

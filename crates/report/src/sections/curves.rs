@@ -23,23 +23,29 @@ pub(super) fn styles(evidence: &Evidence) -> Vec<usize> {
     evidence.arms.iter().map(style).collect()
 }
 
-/// A kind of recall: base name of the file, title of the chart, and value.
-type Kind = (&'static str, &'static str, fn(&Recalls) -> Estimate);
+/// A measure: base name of the file, title of the chart, both directions by round, and what is drawn of them.
+type Kind = (&'static str, &'static str, fn(&ArmEvidence) -> &[Recalls], fn(&Recalls) -> Estimate);
 
 /// The first one decides, and is drawn larger.
 const KINDS: [Kind; 3] = [
-    ("r1", "R@1 (%), text and image added: the measure that decides", |recalls| recalls.both),
-    ("text-r1", "Text R@1 (%): images find their captions", |recalls| recalls.text),
-    ("image-r1", "Image R@1 (%): captions find their image", |recalls| recalls.image),
+    (
+        "log-rank",
+        "Mean log rank of both directions (lower is better): the measure that decides",
+        |arm| &arm.log_rank,
+        |ranks| ranks.both.times(0.5),
+    ),
+    ("text-r1", "Text R@1 (%): images find their captions", ArmEvidence::r1, |of| of.text),
+    ("image-r1", "Image R@1 (%): captions find their image", ArmEvidence::r1, |of| of.image),
 ];
 
 impl Sections {
     pub(super) fn curves(&mut self, evidence: &Evidence, prefix: &str) {
         let mut figures = String::new();
-        for (at, (name, title, of)) in KINDS.into_iter().enumerate() {
+        for (at, (name, title, rounds, of)) in KINDS.into_iter().enumerate() {
             let series = evidence.arms.iter().zip(styles(evidence));
-            let series =
-                series.map(|(arm, style)| series_of(arm, evidence.name_of(arm), style, of));
+            let series = series.map(|(arm, style)| {
+                series_of((arm, rounds(arm)), evidence.name_of(arm), style, of)
+            });
             let x_label = paid(std::slice::from_ref(evidence));
             let name = format!("{prefix}{name}");
             figures += &self.lines(&name, title, x_label, series.collect(), class_of(at));
@@ -63,7 +69,7 @@ impl Sections {
     /// Draws the curves of all experiments in one pair of charts.
     pub(super) fn compared_curves(&mut self, runs: &[Evidence], prefix: &str) -> String {
         let mut figures = String::new();
-        for (at, (name, title, of)) in KINDS.into_iter().enumerate() {
+        for (at, (name, title, rounds, of)) in KINDS.into_iter().enumerate() {
             // A strategy has the same colour in every experiment, and an experiment has its own
             // dashes.
             let (mut all, mut strategies) = (Vec::new(), Vec::new());
@@ -76,7 +82,7 @@ impl Sections {
                     });
                     let name = format!("{}: {}", run.label, arm.strategy);
                     let style = 1 + colour % OTHERS + OTHERS * number;
-                    all.push(series_of(arm, name, style, of));
+                    all.push(series_of((arm, rounds(arm)), name, style, of));
                 }
             }
             let name = format!("{prefix}compared-{name}");
@@ -116,12 +122,12 @@ fn paid(runs: &[Evidence]) -> &'static str {
 }
 
 fn series_of(
-    arm: &ArmEvidence,
+    (arm, rounds): (&ArmEvidence, &[Recalls]),
     name: String,
     style: usize,
     of: fn(&Recalls) -> Estimate,
 ) -> Series {
-    let points = arm.r1().iter().zip(&arm.bought);
+    let points = rounds.iter().zip(&arm.bought);
     let points = points.map(|(recalls, &x)| Point { x, y: of(recalls) }).collect();
     Series { name, style, points }
 }

@@ -3,20 +3,19 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use nextpair_scenario::numbers::{grouped, tenths};
+use nextpair_scenario::numbers::{self, grouped, signed, tenths};
 use nextpair_scenario::{
-    ArmEvidence, Estimate, Evidence, Forecast, NextBatch, Reason, Recommendation, Verdict,
+    ArmEvidence, Estimate, Evidence, Forecast, MOST_SEEDS, NextBatch, Reason, Recommendation,
+    Verdict,
 };
 
 use super::Sections;
 use crate::page::escaped;
 use crate::table::Table;
-use crate::words::{self, counted, typographic};
+use crate::words::{self, counted, typographic, with_small_interval};
 
 /// Maximum number of strategies with a sentence each.
 const ANSWERS: usize = 5;
-/// Seeds that are worth proposing. Beyond them the difference is too small to matter.
-const MOST_SEEDS: usize = 200;
 
 impl Sections {
     /// Adds the recommendation.
@@ -75,7 +74,7 @@ fn cells(evidence: &Evidence, found: &Recommendation) -> String {
         cell("What it costs", costs(evidence, forecast));
     }
     cell("How sure", sure(evidence, found));
-    cell("What would settle it", settle(evidence, found, forecast));
+    cell("What would settle it", settle(evidence, found));
     cells
 }
 
@@ -83,15 +82,17 @@ fn bring(forecast: Option<&Forecast>, next: NextBatch) -> (String, String) {
     let Some(forecast) = forecast else {
         return ("Unknown".to_owned(), "No batch was bought yet, or nothing is left.".to_owned());
     };
-    let [gain, low, high] = [forecast.gain, forecast.low, forecast.high].map(tenths);
+    let [now, expected, best, worst] = forecast.ranks().map(tenths);
     let told = match next {
-        NextBatch::Unclear => " The interval includes 0: it may add nothing.",
+        NextBatch::Unclear => " It may add nothing: the interval includes the rank of now.",
         _ => "",
     };
-    let from = tenths(forecast.reached);
+    let (reached, r1) = (tenths(forecast.r1.reached), forecast.r1_in_words());
     (
-        format!("{gain:+.1} points of R@1"),
-        format!("between {low:+.1} and {high:+.1}, from {from:.1} now.{told}"),
+        format!("Rank {expected:.1}"),
+        format!(
+            "of right answers, between {best:.1} and {worst:.1}; now {now:.1}. R@1 {r1}, now {reached:.1}.{told}"
+        ),
     )
 }
 
@@ -103,13 +104,12 @@ fn costs(evidence: &Evidence, forecast: Option<&Forecast>) -> (String, String) {
     };
     let cost = price * batch as f64;
     let each = format!("{} at {}", counted(batch, "item"), escaped(&evidence.money(price)));
-    let point = match forecast {
-        Some(forecast) if forecast.low > 0.0 => format!(
-            "; {} per point, between {} and {}",
-            escaped(&evidence.money(cost / forecast.gain)),
-            escaped(&evidence.money(cost / forecast.high)),
-            escaped(&evidence.money(cost / forecast.low))
-        ),
+    let point = match forecast.map(|forecast| forecast.r1) {
+        Some(r1) if r1.low > 0.0 => {
+            let [gain, high, low] =
+                [r1.gain, r1.high, r1.low].map(|gain| escaped(&evidence.money(cost / gain)));
+            format!("; {gain} per point of R@1, between {high} and {low}")
+        }
         _ => String::new(),
     };
     (escaped(&evidence.money(cost)), format!("{each}{point}."))
@@ -143,27 +143,25 @@ fn sure(evidence: &Evidence, found: &Recommendation) -> (String, String) {
     }
 }
 
-fn settle(
-    evidence: &Evidence,
-    found: &Recommendation,
-    forecast: Option<&Forecast>,
-) -> (String, String) {
-    let more_seeds = |seeds: usize| {
+fn settle(evidence: &Evidence, found: &Recommendation) -> (String, String) {
+    let go_on = found.go_on.as_ref().map_or(String::new(), |flags| {
         let folder = evidence.folders.first().map_or("EXPERIMENT".into(), |folder| shown(folder));
-        let flag = |flag: &str| format!("<em class=\"flag\">{flag}</em>");
-        let (resume, seeds) = (flag("--resume"), flag(&format!("--seeds 0..{seeds}")));
-        format!("<code>nextpair run {folder} {resume} {seeds}</code>")
-    };
+        let flags = flags.split(" --").map(|flag| {
+            format!("<em class=\"flag\">--{}</em>", escaped(flag.trim_start_matches("--")))
+        });
+        let flags: Vec<String> = flags.collect();
+        format!(" <code>nextpair run {folder} {}</code>", flags.join(" "))
+    });
     let leader = found.leader.map_or(String::new(), |leader| escaped(&leader.to_string()));
     match (found.reason, found.seeds_needed) {
         (Reason::NoneBetter, Some(seeds)) if seeds <= MOST_SEEDS => (
             format!("About {}", counted(seeds, "seed")),
-            format!("for {leader}, if its difference stays as it is: {}", more_seeds(seeds)),
+            format!("for {leader}, if its difference stays as it is.{go_on}"),
         ),
         (Reason::NoneBetter, Some(seeds)) => (
             "More seeds than it is worth".to_owned(),
             format!(
-                "It would take about {} to show whether {leader} differs: a difference that small hardly matters.",
+                "It would take about {} to show whether {leader} differs: a difference that small hardly matters.{go_on}",
                 counted(seeds, "seed")
             ),
         ),
@@ -171,39 +169,37 @@ fn settle(
             ("Nothing".to_owned(), format!("{leader} does not differ at all."))
         }
         (Reason::TooFewSeeds | Reason::NotCompared, _) => {
-            ("Five seeds or more".to_owned(), more_seeds(5.max(evidence.seeds.len())))
+            ("Five seeds or more".to_owned(), go_on)
         }
         (Reason::Alone, _) => (
             "A random strategy beside it".to_owned(),
-            "<code>--strategies random,…</code> compares.".to_owned(),
+            format!("<code>--strategies random,…</code> compares.{go_on}"),
         ),
         (Reason::NearChance, _) => (
             "A model that learns".to_owned(),
             "Other features, more epochs or a larger learning rate: R@1 on the test must rise above chance.".to_owned(),
         ),
         (Reason::Better | Reason::AllWorse, _) if found.next == NextBatch::Unclear => {
-            let spread = forecast.map_or(0.0, |forecast| forecast.high - forecast.gain);
-            (
-                "The strategy is settled".to_owned(),
-                format!(
-                    "Whether one more batch shows is not: single batches vary by ±{spread:.1} points."
-                ),
-            )
+            ("The strategy is settled".to_owned(), format!("Whether one more batch shows is not.{go_on}"))
         }
         (Reason::Better | Reason::AllWorse, _) => {
-            ("It is settled".to_owned(), "More seeds would not change the choice.".to_owned())
+            (
+                "It is settled".to_owned(),
+                format!("More seeds would not change the choice.{go_on}"),
+            )
         }
     }
 }
 
-/// Formats what a strategy saved at equal R@1, in money or captions, if it saved anything.
+/// Formats what a strategy saved, with its interval, in money or captions, if it saved anything.
 fn saving(evidence: &Evidence, arm: &ArmEvidence) -> Option<String> {
-    let (captions, _) = arm.saved_captions().filter(|(captions, _)| *captions >= 0.5)?;
-    let count = format!("{} captions", grouped(captions.round() as usize));
-    Some(match evidence.price {
-        Some(price) => format!("{count} or {}", escaped(&evidence.money(captions * price))),
-        None => count,
-    })
+    let saved = arm.saved_captions().filter(|saved| saved.mean >= 0.5)?;
+    let (low, high) = saved.interval()?;
+    let [captions, low, high] =
+        [saved.mean, low, high].map(|captions| grouped(captions.max(0.0).round() as usize));
+    let money = evidence.price.map(|price| evidence.money(saved.mean * price));
+    let money = money.map_or(String::new(), |money| format!(", or {}", escaped(&money)));
+    Some(format!("{captions} captions [{low}, {high}]{money}"))
 }
 
 fn shown(folder: &Path) -> String {
@@ -212,44 +208,39 @@ fn shown(folder: &Path) -> String {
 
 /// Returns every strategy in a line, by the same measure, best first.
 fn strategies(evidence: &Evidence) -> String {
-    let mut heads = vec!["Strategy", "R@1-sum", "95 % interval", "Verdict", "Captions saved"];
-    heads.push("Next batch adds");
+    let mut heads = vec!["Strategy", "Worth", "Log rank lower by", "Verdict", "R@1-sum"];
+    heads.push("Next batch: rank");
     if evidence.price.is_some() {
-        heads.push("Cost per point");
+        heads.push("Cost per point of R@1");
     }
     let caption = format!(
-        "Every strategy less {}, best first; R@1 is text and image added",
+        "Every strategy beside {}, best first; worth: random captions that one of its captions replaces",
         evidence.baseline
     );
     let mut table = Table::new(&caption, &heads).named("strategies");
     let scale = Scale::of(std::iter::once(evidence));
     let mut rows: Vec<_> = evidence.compared().collect();
-    rows.sort_by(|one, other| other.1.sum.mean.total_cmp(&one.1.sum.mean));
+    rows.sort_by(|one, other| other.1.gain().mean.total_cmp(&one.1.gain().mean));
     for (arm, difference) in rows {
         let dash = || "–".to_owned();
-        let mean = tenths(difference.sum.mean);
-        let range = difference.sum.interval().map(|(low, high)| {
-            format!("<small>[{:+.1}, {:+.1}]</small> ", tenths(low), tenths(high))
-        });
+        let gain = difference.gain();
         let mut cells = vec![
-            format!("{mean:+.1}"),
-            range.unwrap_or_default() + &scale.strip(&difference.sum),
-            verdict(&difference.sum).to_owned(),
+            difference
+                .worth
+                .map_or_else(dash, |worth| with_small_interval(&numbers::worth(&worth))),
+            format!("{:+.3} {}", gain.mean, scale.strip(&gain)),
+            verdict(&gain).to_owned(),
+            with_small_interval(&signed(&difference.sum)),
         ];
-        cells.push(arm.saved_captions().map_or_else(dash, |(captions, _)| {
-            let money = evidence.price.map(|price| evidence.money(captions * price));
-            let money = money.map(|money| format!("<small> {}</small>", escaped(&money)));
-            format!("{captions:+.0}{}", money.unwrap_or_default())
-        }));
         let forecast = arm.forecast.as_ref();
         cells.push(forecast.map_or_else(dash, |forecast| {
-            let [gain, low, high] = [forecast.gain, forecast.low, forecast.high].map(tenths);
-            format!("{gain:+.1}<small> [{low:+.1}, {high:+.1}]</small>")
+            let [now, expected, best, worst] = forecast.ranks().map(tenths);
+            format!("{now:.1} to {expected:.1}<small> [{best:.1}, {worst:.1}]</small>")
         }));
         if let Some(price) = evidence.price {
-            let clear = forecast.filter(|forecast| forecast.low > 0.0);
+            let clear = forecast.filter(|forecast| forecast.r1.low > 0.0);
             cells.push(clear.map_or_else(dash, |forecast| {
-                escaped(&evidence.money(price * forecast.batch as f64 / forecast.gain))
+                escaped(&evidence.money(price * forecast.batch as f64 / forecast.r1.gain))
             }));
         }
         let chosen = evidence.recommendation.as_ref().is_some_and(|r| r.strategy == arm.strategy);
@@ -258,8 +249,9 @@ fn strategies(evidence: &Evidence) -> String {
     table.finish()
 }
 
-pub(super) fn verdict(sum: &Estimate) -> &'static str {
-    match sum.verdict() {
+/// The verdict on a gain.
+pub(super) fn verdict(gain: &Estimate) -> &'static str {
+    match gain.verdict() {
         Verdict::Above => "<span class=\"tag good\">better</span>",
         Verdict::Below => "<span class=\"tag bad\">worse</span>",
         Verdict::Unclear => "<span class=\"tag\">not clear</span>",
@@ -279,8 +271,8 @@ impl Scale {
     pub(super) fn of<'a>(runs: impl Iterator<Item = &'a Evidence>) -> Self {
         let (mut low, mut high) = (0.0f64, 0.0f64);
         for (_, difference) in runs.flat_map(Evidence::compared) {
-            let sum = difference.sum;
-            let (from, to) = sum.interval().unwrap_or((sum.mean, sum.mean));
+            let gain = difference.gain();
+            let (from, to) = gain.interval().unwrap_or((gain.mean, gain.mean));
             (low, high) = (low.min(from), high.max(to));
         }
         let margin = (0.04 * (high - low)).max(1e-9);
@@ -288,15 +280,15 @@ impl Scale {
     }
 
     /// Draws an interval around zero. The numbers stand beside it.
-    pub(super) fn strip(&self, sum: &Estimate) -> String {
+    pub(super) fn strip(&self, gain: &Estimate) -> String {
         let at = |value: f64| STRIP * (value - self.low) / (self.high - self.low);
-        let (zero, mean) = (at(0.0), at(sum.mean));
-        let class = match sum.verdict() {
+        let (zero, mean) = (at(0.0), at(gain.mean));
+        let class = match gain.verdict() {
             Verdict::Above => "good",
             Verdict::Below => "bad",
             _ => "",
         };
-        let range = sum.interval().map(|(low, high)| {
+        let range = gain.interval().map(|(low, high)| {
             format!("<line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"7\" y2=\"7\"/>", at(low), at(high))
         });
         format!(
@@ -335,11 +327,11 @@ fn in_words(evidence: &Evidence, id: &str) -> String {
         html,
         "<details id=\"{id}\"><summary>In words, and how it is decided</summary>\
          <ul class=\"answers\">{items}</ul><p>One measure decides the headline, this table and whether to \
-         stop: <strong>R@1, text and image added</strong>, the percentage of test queries whose right \
-         answer comes first, for images that look for their captions and for captions that look for their \
-         image. Its sum over all rounds (the R@1-sum) tells which strategy is better; its forecast tells \
-         what the next batch adds. Other measures on this page, such as ranks, are second opinions and \
-         decide nothing. In brackets: 95 % simultaneous intervals over seeds, each strategy \
+         stop: <strong>the mean log rank of both directions</strong>, of captions that images look for and of \
+         images that captions look for. After the last batch it tells which strategy is better, as the random \
+         captions that one of its captions is worth; its forecast tells what the next batch adds, as the \
+         geometric mean of the ranks. It needs half the seeds of R@1, which stands beside it: the percentage \
+         of test queries whose right answer comes first, text and image added; the R@1-sum adds it over all rounds. In brackets: 95 % simultaneous intervals over seeds, each strategy \
          compared with the same seed of the other; in 95 % of experiments all of them hold at once. {}</p>\
          {controls}</details>",
         escaped(&evidence.hold_for())

@@ -1,4 +1,4 @@
-//! Tables, differences, captions saved, hard negatives, and forecasts.
+//! Tables, differences, hard negatives, and forecasts.
 
 use std::fmt::Write;
 
@@ -64,32 +64,13 @@ impl Sections {
         let html = format!(
             "{}{figure}<p class=\"note\">{} Intervals are those of the largest of all t statistics \
              (Dunnett's comparison with one baseline, for paired seeds). The words follow from the interval of \
-             the R@1-sum alone. Seeds needed: those that would tell a difference of this size four times \
+             the R@1-sum; the first screen goes by ranks. Seeds needed: those that would tell a difference of this size four times \
              in five. Sign flips: how often differences as large come up if the sign of every seed is \
              drawn, for all strategies at once; it takes eight seeds.</p>",
             table::differences(evidence),
             escaped(&evidence.hold_for())
         );
         self.section("differences", &format!("Differences to {}", evidence.baseline), &html);
-    }
-
-    pub(super) fn saved(&mut self, evidence: &Evidence) {
-        if evidence.arms.iter().all(|arm| arm.saved.is_none()) {
-            return;
-        }
-        let html = format!(
-            "{}{}<p class=\"note\">Both curves (text and image R@1 added, mean over seeds; or the mean log \
-             rank of image retrieval, which falls) are made \
-             to rise first (isotonic regression), so that a lucky round does not count as having \
-             got there, and are straight between rounds. Captions are counted where both have \
-             reached the lower of their two ends; the last but one column is what {} had bought by \
-             then. Below zero, the strategy needed more. Intervals are the middle 95 % of 2,000 \
-             resamples of the seeds; with few seeds they are narrower than they should be.</p>",
-            table::saved(evidence, table::SavedAt::R1),
-            table::saved(evidence, table::SavedAt::LogRank),
-            escaped(&evidence.baseline.to_string())
-        );
-        self.section("saved", "Captions saved at equal R@1", &html);
     }
 
     pub(super) fn hard_negatives(&mut self, evidence: &Evidence, prefix: &str) {
@@ -165,12 +146,12 @@ impl Sections {
             );
         }
         html += "<p class=\"note\">Stop or go follows the strategy that the first screen recommends, by the \
-                 same measure: R@1, text and image added. The gain of a batch is modelled as proportional to the logarithm \
+                 same measure: the mean log rank of both directions, shown as the geometric mean of the ranks. The gain of a batch is modelled as proportional to the logarithm \
                  of the growth of the paired set, fitted to all batches so far. Where Hard has a \
                  share, the gain per growth goes by the share of hard negatives too: a constant, \
                  and another times the share. That takes at least four batches whose shares \
                  differ, and more gain for more hard negatives. Intervals are predictions of one \
-                 further batch of one seed, never narrower than the noise of the test set.</p>";
+                 further batch of one seed, never narrower than the noise of the test set (for ranks, a bound of it).</p>";
         self.section("stop-or-go", "Stop or go", &html);
     }
 }

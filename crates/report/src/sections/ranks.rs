@@ -15,7 +15,7 @@ impl Sections {
             "{}<details id=\"{}\"><summary>By round</summary>{}</details><p class=\"note\">The mean log rank is the \
              mean natural logarithm of the rank of the right answer, 0 if it always comes first; the \
              mean reciprocal rank is the mean of 1 / rank, 1 if it always does. Both tell of queries whose \
-             rank moved without reaching the first place; they are a second opinion, and R@1 decides.</p>",
+             rank moved without reaching the first place. The mean of the two log ranks decides.</p>",
             table::ranks(evidence),
             self.id("ranks-by-round"),
             table::ranks_by_round(evidence)
@@ -28,7 +28,7 @@ impl Sections {
             return;
         }
         let html = format!(
-            "{}<p class=\"note\">The mean log rank of image retrieval of random captions is fitted by a line \
+            "{}<p class=\"note\">The mean log rank of both directions of random captions is fitted by a line \
              over the logarithm of the paired items, one slope for all seeds. A caption of a strategy is \
              worth as many random ones as the line needs to get where the strategy got; random captions are \
              worth 1 by definition, and null controls show how far chance takes that. Intervals are 95 % \

@@ -35,7 +35,7 @@ impl Sections {
         let chart = Intervals {
             name: "compared-worth".to_owned(),
             title: "Worth of a chosen caption, less that of a random one".to_owned(),
-            note: "left of 0: worse than random, by the mean log rank of image retrieval"
+            note: "left of 0: worse than random, by the mean log rank of both directions"
                 .to_owned(),
             rows: rows.collect(),
         };

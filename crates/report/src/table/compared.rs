@@ -1,10 +1,9 @@
-//! Differences to the baseline, and captions saved.
+//! Differences to the baseline.
 
 use nextpair_scenario::numbers::{few_seeds, grouped, tenths};
-use nextpair_scenario::{Estimate, Evidence, Saved, Scrutiny};
+use nextpair_scenario::{Estimate, Evidence, Scrutiny};
 
 use super::Table;
-use crate::page::escaped;
 use crate::words::in_a_word;
 
 /// Differences to the baseline in R@1 (text plus image), by round.
@@ -54,56 +53,4 @@ pub(super) fn interval(estimate: &Estimate) -> String {
             format!("{:+.1}<small> {few}: no interval</small>", tenths(estimate.mean))
         }
     }
-}
-
-/// Where captions saved are counted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SavedAt {
-    /// At equal R@1, text plus image.
-    R1,
-    /// At equal mean log rank of image retrieval.
-    LogRank,
-}
-
-/// Captions saved at equal R@1 or mean log rank. Empty if no strategy has the measure.
-pub(crate) fn saved(evidence: &Evidence, at: SavedAt) -> String {
-    let (measure, digits) = match at {
-        SavedAt::R1 => ("R@1", 1),
-        SavedAt::LogRank => ("mean log rank of image retrieval", 3),
-    };
-    let caption =
-        format!("Captions that {} needed more to reach the same {measure}", evidence.baseline);
-    let bought = format!("{} bought", evidence.baseline);
-    let level = if at == SavedAt::R1 { "At R@1" } else { "At log rank" };
-    let heads = ["Strategy", level, "Saved", "95 % interval", &bought, "Seeds"];
-    let mut table = Table::new(&caption, &heads);
-    let mut any = false;
-    for arm in &evidence.arms {
-        let dash = || "–".to_owned();
-        let saved = match at {
-            SavedAt::R1 => &arm.saved,
-            SavedAt::LogRank => &arm.saved_by_log_rank,
-        };
-        let cells = match saved {
-            None => continue,
-            Some(Saved::Unknown { why }) => {
-                let why = format!("cannot be told: {}", escaped(why));
-                vec![dash(), dash(), why, dash(), dash()]
-            }
-            Some(Saved::Known { level, captions, of, low, high, seeds }) => vec![
-                format!("{level:.digits$}"),
-                format!("{captions:+.0}"),
-                match (low.zip(*high), seeds) {
-                    (Some((low, high)), _) => format!("[{low:+.0}, {high:+.0}]"),
-                    (None, 1) => "one seed: no interval".to_owned(),
-                    (None, _) => "undefined too often".to_owned(),
-                },
-                grouped(of.max(0.0).round() as usize),
-                seeds.to_string(),
-            ],
-        };
-        any = true;
-        table.row(&evidence.compared_name(arm), &cells);
-    }
-    if any { table.finish() } else { String::new() }
 }

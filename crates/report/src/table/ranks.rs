@@ -5,6 +5,7 @@ use nextpair_scenario::{ArmEvidence, Estimate, Evidence, Recalls};
 
 use super::compared::needed_and_flips;
 use super::{Table, with_spread};
+use crate::words::in_a_word;
 
 /// Recall and ranks after the last round.
 pub(crate) fn ranks(evidence: &Evidence) -> String {
@@ -81,7 +82,7 @@ pub(crate) fn worth(evidence: &Evidence) -> String {
     let heads = [
         "Strategy",
         "Random captions that one replaces",
-        "Image log rank to the baseline",
+        "Log rank to the baseline",
         "The same, new images too",
         "R@1 to the baseline",
         "Seeds",
@@ -105,29 +106,17 @@ pub(crate) fn worth(evidence: &Evidence) -> String {
             }
             continue;
         };
-        let last = difference.log_rank.last().map(|recalls| recalls.image);
         let r1 = difference.rounds.last().map(|recalls| super::compared::interval(&recalls.both));
         let mut cells = vec![
             difference.worth.as_ref().map_or("cannot be told".to_owned(), in_captions),
-            last.as_ref().map_or_else(dash, signed_fine),
+            signed_fine(&difference.last_log_rank),
             difference.by_log_rank.new_images.as_ref().map_or_else(dash, signed_fine),
             r1.unwrap_or_else(dash),
             difference.seeds.to_string(),
         ];
         cells.extend(needed_and_flips(&difference.by_log_rank));
-        cells.push(last.as_ref().map_or("–", by_log_rank).to_owned());
+        cells.push(in_a_word(&difference.gain()).to_owned());
         table.row(&evidence.compared_name(arm), &cells);
     }
     table.finish()
-}
-
-/// Summarises a difference of log ranks in a word: lower is better.
-fn by_log_rank(difference: &Estimate) -> &'static str {
-    use nextpair_scenario::Verdict;
-    match difference.verdict() {
-        Verdict::Above => "worse",
-        Verdict::Below => "better",
-        Verdict::Unclear => "not clear",
-        Verdict::TooFewSeeds => "too few seeds",
-    }
 }

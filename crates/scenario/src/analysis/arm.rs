@@ -1,7 +1,7 @@
 //! The evidence of one strategy.
 
-use super::compared::{Compared, Score};
-use super::{ArmEvidence, Difference, Lanes, RecallAt, Recalls, Refused, Saved, WithoutHit};
+use super::compared::Score;
+use super::{ArmEvidence, Difference, Lanes, RecallAt, Recalls, Refused, WithoutHit};
 use crate::forecast::{backtest, forecast};
 use crate::statistics::Estimate;
 use crate::{Arm, Round};
@@ -12,6 +12,11 @@ const DEPTHS: [usize; 3] = [1, 5, 10];
 /// Returns the sum of text and image R@1 of a round.
 pub(crate) fn r1(round: &Round) -> f64 {
     Score::of(round).r1()
+}
+
+/// Returns the mean log rank of both directions of a round.
+pub(crate) fn log_rank(round: &Round) -> f64 {
+    Score::of(round).log_rank()
 }
 
 /// Returns text and image recall summed over all rounds.
@@ -36,7 +41,6 @@ impl ArmEvidence {
     pub(super) fn of(
         lanes: &Lanes<'_>,
         arm: &Arm,
-        compared: &[Compared],
         difference: Option<Difference>,
         next_batch: usize,
     ) -> Self {
@@ -78,7 +82,6 @@ impl ArmEvidence {
         let without_hit = fillings
             .reduce(|(picks, without), (p, w)| (picks + p, without + w))
             .map(|(picks, without)| WithoutHit { picks, without });
-        let (saved, saved_by_log_rank) = Saved::both(compared);
         ArmEvidence {
             strategy: *arm,
             finished,
@@ -94,8 +97,6 @@ impl ArmEvidence {
             without_hit,
             selection_seconds: Estimate::of(&selections),
             difference,
-            saved,
-            saved_by_log_rank,
             forecast: forecast(all, next_batch),
             backtest: backtest(all),
         }

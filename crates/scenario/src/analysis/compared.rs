@@ -102,6 +102,11 @@ impl Score {
     pub(super) fn r1(&self) -> f64 {
         self.text.r1 + self.image.r1
     }
+
+    /// Returns the mean log rank of both directions. It decides.
+    pub(super) fn log_rank(&self) -> f64 {
+        f64::midpoint(self.text.mean_log_rank, self.image.mean_log_rank)
+    }
 }
 
 /// One seed of a strategy and of its baseline, both finished.
@@ -110,8 +115,7 @@ pub(crate) struct Compared {
     pub(crate) seed: u64,
     pub(crate) own: Vec<Score>,
     pub(crate) baseline: Vec<Score>,
-    /// Paired items and mean log rank of image retrieval of all random strategies: those that make a
-    /// caption's worth.
+    /// Paired items and mean log rank of all random strategies: those that make a caption's worth.
     pub(crate) random: Vec<(f64, f64)>,
 }
 
@@ -141,12 +145,12 @@ impl Compared {
     }
 }
 
-/// Returns paired items and mean log rank of image retrieval by round, with the shared round 0 once.
+/// Returns paired items and mean log rank by round, with the shared round 0 once.
 fn random_points<'a>(lanes: impl Iterator<Item = &'a Vec<Score>>) -> Vec<(f64, f64)> {
     let mut points = Vec::new();
     for (at, lane) in lanes.enumerate() {
         for score in lane.iter().skip(usize::from(at > 0)) {
-            points.push((score.paired, score.image.mean_log_rank));
+            points.push((score.paired, score.log_rank()));
         }
     }
     points

@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 
+use super::Recalls;
 use super::compared::{Compared, Score};
 use super::new_images::Parts;
-use super::{Recalls, Saved};
 use crate::statistics::{Estimate, Family, Verdict, Worth, mean, seeds_needed, sign_flip, worth};
 
 /// Differences to the baseline, over the seeds that both finished. Recalls are in percentage points.
@@ -18,8 +18,7 @@ pub struct Difference {
     pub null_control: bool,
     /// Differences of R@1, by round.
     pub rounds: Vec<Recalls>,
-    /// Difference of the R@1-sum, the R@1 summed over all rounds. It decides which strategy is
-    /// better.
+    /// Difference of the R@1-sum, the R@1 summed over all rounds.
     pub sum: Estimate,
     /// More about the difference of the R@1-sum.
     pub by_sum: Scrutiny,
@@ -31,16 +30,31 @@ pub struct Difference {
     pub r10_sum: Estimate,
     /// Differences of the mean natural logarithm of the rank, by round; below 0 is better.
     pub log_rank: Vec<Recalls>,
-    /// More about the difference of the mean log rank of image retrieval after the last round.
+    /// Difference of the mean log rank of both directions after the last round. It decides which strategy is
+    /// better.
+    pub last_log_rank: Estimate,
+    /// More about it.
     pub by_log_rank: Scrutiny,
     /// Differences of the mean reciprocal rank, by round.
     pub reciprocal_rank: Vec<Recalls>,
-    /// Random captions that a chosen one replaces, by the mean log rank of image retrieval.
+    /// Random captions that a chosen one replaces, by the mean log rank of both directions.
     pub worth: Option<Worth>,
     /// R@1 of the strategy with these seeds.
     pub own: Reached,
     /// R@1 of the baseline with these seeds.
     pub baseline: Reached,
+}
+
+impl Difference {
+    /// Returns how far the mean log rank after the last round is below that of the baseline: above 0 is better.
+    pub fn gain(&self) -> Estimate {
+        self.last_log_rank.times(-1.0)
+    }
+
+    /// Returns whether the strategy is better (above) or worse than the baseline.
+    pub fn verdict(&self) -> Verdict {
+        self.gain().verdict()
+    }
 }
 
 /// What else is known about a difference.
@@ -118,6 +132,7 @@ impl Group<'_> {
             self.by_round(&|score| (score.text.mean_log_rank, score.image.mean_log_rank));
         let reciprocal_rank = self
             .by_round(&|score| (score.text.mean_reciprocal_rank, score.image.mean_reciprocal_rank));
+        let last_log_ranks = self.estimates(&last_log_rank);
         let by_log_rank = self.scrutiny(&last_log_rank, |parts| &parts.last_log_rank);
         let worths = self.worths();
         let of_arm = |at: usize| Difference {
@@ -130,6 +145,7 @@ impl Group<'_> {
             r5_sum: sums[1][at],
             r10_sum: sums[2][at],
             log_rank: log_rank[at].clone(),
+            last_log_rank: last_log_ranks[at],
             by_log_rank: by_log_rank[at],
             reciprocal_rank: reciprocal_rank[at].clone(),
             worth: worths[at],
@@ -207,9 +223,9 @@ fn sum(lane: &[Score], k: usize) -> f64 {
     lane.iter().map(|score| score.recall(k)).map(|(text, image)| text + image).sum()
 }
 
-/// Returns the difference of the mean log rank of image retrieval after the last round.
+/// Returns the difference of the mean log rank of both directions after the last round.
 fn last_log_rank(seed: &Compared) -> f64 {
-    let last = |lane: &[Score]| lane.last().map_or(0.0, |score| score.image.mean_log_rank);
+    let last = |lane: &[Score]| lane.last().map_or(0.0, Score::log_rank);
     last(&seed.own) - last(&seed.baseline)
 }
 
@@ -219,14 +235,4 @@ fn reached(seeds: &[Compared], lane: fn(&Compared) -> &Vec<Score>) -> Reached {
     };
     let last = |lane: &[Score]| lane.last().map_or(0.0, Score::r1);
     Reached { sum: mean_of(&|lane| sum(lane, 1)), last: mean_of(&last) }
-}
-
-impl Saved {
-    /// Returns captions saved at equal R@1, and at equal mean log rank of image retrieval.
-    pub(super) fn both(seeds: &[Compared]) -> (Option<Saved>, Option<Saved>) {
-        if seeds.is_empty() {
-            return (None, None);
-        }
-        (Some(Saved::by_r1(seeds)), Some(Saved::by_log_rank(seeds)))
-    }
 }

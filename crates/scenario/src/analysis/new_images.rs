@@ -10,7 +10,7 @@ use crate::{Arm, Error, RoundRanks, Study};
 pub(super) struct Parts {
     /// To the R@1-sum.
     pub(super) sum: Vec<Vec<f64>>,
-    /// To the mean log rank of image retrieval after the last round.
+    /// To the mean log rank of both directions after the last round.
     pub(super) last_log_rank: Vec<Vec<f64>>,
 }
 
@@ -59,19 +59,15 @@ impl<'a> RankFiles<'a> {
                         *sum += if rank == 1 { 100.0 * share } else { 0.0 };
                     }
                     if round == rounds {
-                        log.resize(image.len(), 0.0);
-                        let ranks = log.iter_mut().zip(image);
-                        ranks.for_each(|(sum, &rank)| *sum += share * f64::from(rank).ln());
+                        log.resize(text.len() + image.len(), 0.0);
+                        let ranks = log.iter_mut().zip(text.iter().chain(image));
+                        ranks.for_each(|(sum, &rank)| *sum += share * f64::from(rank).ln() / 2.0);
                     }
                 }
             }
             let Some(queries) = &queries else { return Ok(None) };
-            let (text, image) = r1.split_at(queries.images.len());
-            let mut of_seed = queries.of_images(text);
-            let of_captions = queries.of_captions(image);
-            of_seed.iter_mut().zip(of_captions).for_each(|(part, more)| *part += more);
-            parts.sum.push(of_seed);
-            parts.last_log_rank.push(queries.of_captions(&log));
+            parts.sum.push(queries.of_both(&r1));
+            parts.last_log_rank.push(queries.of_both(&log));
         }
         Ok((!seeds.is_empty()).then_some(parts))
     }
@@ -127,6 +123,16 @@ impl Queries {
 
     fn are_of(&self, ranks: &RoundRanks) -> bool {
         self.images == ranks.images() && self.captions == ranks.captions()
+    }
+
+    /// Returns what each image and its captions contribute as queries, less their fair share: values of images,
+    /// then of captions.
+    fn of_both(&self, values: &[f64]) -> Vec<f64> {
+        let (text, image) = values.split_at(self.images.len());
+        let mut parts = self.of_images(text);
+        let of_captions = self.of_captions(image);
+        parts.iter_mut().zip(of_captions).for_each(|(part, more)| *part += more);
+        parts
     }
 
     /// Returns what each image contributes as a query, less its fair share.

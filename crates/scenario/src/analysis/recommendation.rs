@@ -1,15 +1,16 @@
 //! What to do next, and how sure that is.
 //!
-//! One measure decides everything: R@1, text and image added. Its sum over all rounds tells which
-//! strategy is better (simultaneous intervals over seeds), and its forecast tells whether the next batch of
-//! that strategy is worth buying.
+//! One measure decides everything: the mean log rank of both directions, which needs half the seeds of R@1. After
+//! the last round it tells which strategy is better (simultaneous intervals over seeds), as the random captions
+//! that one chosen caption is worth, and its forecast tells whether the next batch is worth buying. The R@1-sum
+//! stands beside it.
 
 use serde::Serialize;
 
-use super::{ArmEvidence, Difference, Evidence, Saved};
-use crate::numbers::{self, grouped, money_in, signed};
-use crate::statistics::{FEWEST, Verdict, Worth};
-use crate::{Arm, Forecast};
+use super::{ArmEvidence, Difference, Evidence};
+use crate::numbers::{self, grouped, money_in, signed, signed_fine};
+use crate::statistics::{Estimate, FEWEST, Verdict, Worth};
+use crate::{Annotator, Arm, Forecast};
 
 /// What to buy the next batch with, and whether to buy it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,7 +19,7 @@ pub struct Recommendation {
     pub strategy: Arm,
     /// The reason.
     pub reason: Reason,
-    /// The strategy with the largest R@1-sum beside the baseline, if any could be compared.
+    /// The strategy with the lowest mean log rank beside the baseline, if any could be compared.
     pub leader: Option<Arm>,
     /// Number of seeds behind the comparison.
     pub seeds: usize,
@@ -26,6 +27,11 @@ pub struct Recommendation {
     pub seeds_needed: Option<usize>,
     /// Whether the next batch is expected to bring anything.
     pub next: NextBatch,
+    /// What to do, and why, in a few sentences.
+    pub advice: String,
+    /// How to go on with the experiment: the flags of `nextpair run EXPERIMENT` that finish it, settle what is open,
+    /// or buy another batch. `None` if nothing of that would help.
+    pub go_on: Option<String>,
 }
 
 /// The reason of a recommendation.
@@ -64,13 +70,17 @@ pub enum NextBatch {
 
 /// The most strategies of which the worth of each is told.
 const MOST_WORTHS: usize = 4;
+/// Seeds that are worth proposing. A difference that takes more is too small to matter.
+pub const MOST_SEEDS: usize = 200;
+/// Seeds to propose where there are too few for a verdict.
+const SOME_SEEDS: usize = 5;
 
 impl NextBatch {
     fn of(forecast: Option<&Forecast>) -> Self {
         match forecast {
             None => NextBatch::Unknown,
-            Some(forecast) if forecast.low > 0.0 => NextBatch::Go,
-            Some(forecast) if forecast.high <= 0.0 => NextBatch::Stop,
+            Some(forecast) if forecast.log_rank.low > 0.0 => NextBatch::Go,
+            Some(forecast) if forecast.log_rank.high <= 0.0 => NextBatch::Stop,
             Some(_) => NextBatch::Unclear,
         }
     }
@@ -90,11 +100,13 @@ impl Evidence {
                 seeds: self.seeds.len(),
                 seeds_needed: None,
                 next: NextBatch::Unknown,
+                advice: String::new(),
+                go_on: self.is_unfinished().then(|| "--resume".to_owned()),
             });
         }
         let best = |fits: &dyn Fn(Verdict) -> bool| {
-            let fitting = self.compared().filter(|(_, less)| fits(less.sum.verdict()));
-            fitting.max_by(|one, other| one.1.sum.mean.total_cmp(&other.1.sum.mean))
+            let fitting = self.compared().filter(|(_, less)| fits(less.verdict()));
+            fitting.max_by(|one, other| one.1.gain().mean.total_cmp(&other.1.gain().mean))
         };
         let leader = best(&|_| true);
         let others = self.arms.iter().filter(|arm| !self.baseline.holds(&arm.strategy)).count();
@@ -114,14 +126,41 @@ impl Evidence {
             }
         };
         let of_strategy = self.arms.iter().find(|arm| arm.strategy == strategy);
+        let seeds_needed = leader.and_then(|(_, less)| less.by_log_rank.seeds_needed);
+        let next = NextBatch::of(of_strategy.and_then(|arm| arm.forecast.as_ref()));
         Some(Recommendation {
             strategy,
             reason,
             leader: leader.map(|(arm, _)| arm.strategy),
             seeds: leader.map_or(0, |(_, less)| less.seeds),
-            seeds_needed: leader.and_then(|(_, less)| less.by_sum.seeds_needed),
-            next: NextBatch::of(of_strategy.and_then(|arm| arm.forecast.as_ref())),
+            seeds_needed,
+            next,
+            advice: String::new(),
+            go_on: self.go_on(reason, seeds_needed, next),
         })
+    }
+
+    fn is_unfinished(&self) -> bool {
+        self.arms.iter().any(|arm| arm.finished.len() < self.seeds.len())
+    }
+
+    fn go_on(&self, reason: Reason, seeds: Option<usize>, next: NextBatch) -> Option<String> {
+        if self.is_unfinished() {
+            return Some("--resume".to_owned());
+        }
+        let more = match reason {
+            // People are asked once.
+            _ if self.annotator == Annotator::Human => None,
+            Reason::TooFewSeeds | Reason::NotCompared => Some(SOME_SEEDS.max(self.seeds.len() + 1)),
+            Reason::NoneBetter => seeds.filter(|&seeds| seeds <= MOST_SEEDS),
+            _ => None,
+        };
+        if let Some(seeds) = more {
+            return Some(format!("--resume --seeds 0..{seeds}"));
+        }
+        let is_left = self.rounds > 0 && self.arms.iter().all(|arm| arm.forecast.is_some());
+        let buys = is_left && next != NextBatch::Stop;
+        buys.then(|| format!("--resume --rounds {}", self.rounds + 1))
     }
 
     /// Returns the strategies that are compared with the baseline, without null controls.
@@ -180,25 +219,20 @@ impl Evidence {
         let leader = found.leader.and_then(|leader| self.arm(&leader));
         let ahead = leader.and_then(|arm| Some((arm.strategy, arm.difference.as_ref()?)));
         match (found.reason, ahead) {
-            (Reason::Better, Some((name, less))) => format!(
-                "{name} is better than {baseline}: its R@1-sum differs by {} over {} seeds.",
-                signed(&less.sum),
-                less.seeds
-            ),
+            (Reason::Better, Some((name, less))) => {
+                format!("{name} is better than {baseline}: {}.", less.measured())
+            }
             (Reason::NoneBetter, Some((name, less))) => {
-                let worse =
-                    self.compared().filter(|(_, d)| d.sum.verdict() == Verdict::Below).count();
+                let worse = self.compared().filter(|(_, d)| d.verdict() == Verdict::Below).count();
                 let worse = match worse {
                     0 => String::new(),
                     1 => " One strategy is worse.".to_owned(),
                     some => format!(" {some} strategies are worse."),
                 };
                 format!(
-                    "No strategy is better than {baseline} for certain. {name} does best, with a \
-                     difference of {} in the R@1-sum over {} seeds, which chance alone could make.{worse}{}",
-                    signed(&less.sum),
-                    less.seeds,
-                    self.better_by_log_rank().map(|said| format!(" {said}")).unwrap_or_default()
+                    "No strategy is better than {baseline} for certain. {name} does best, by what chance alone could \
+                     make: {}.{worse}",
+                    less.measured()
                 )
             }
             (Reason::AllWorse, _) => {
@@ -255,34 +289,32 @@ impl Evidence {
         let of = if self.synthetic { "On synthetic data, " } else { "" };
         (!said.is_empty()).then(|| format!("{of}{}.", said.join("; ")))
     }
+}
 
-    /// Says which strategy is better than the baseline by the mean log rank, which tells strategies apart with fewer
-    /// seeds than R@1, if one is for certain.
-    fn better_by_log_rank(&self) -> Option<String> {
-        let last = |less: &Difference| less.log_rank.last().map(|rounds| rounds.image);
-        let better = self.compared().filter_map(|(arm, less)| {
-            let found = last(less).filter(|found| found.verdict() == Verdict::Below)?;
-            // What is worse by R@1 is not praised for its ranks.
-            if less.sum.verdict() == Verdict::Below {
-                return None;
+impl Difference {
+    /// Returns what was measured: the worth of a caption, or the mean log rank where no worth is known, and the
+    /// R@1-sum.
+    fn measured(&self) -> String {
+        let found = match &self.worth {
+            Some(worth) => {
+                format!("one of its captions is worth {} random ones", numbers::worth(worth))
             }
-            Some((arm, found.mean))
-        });
-        let (arm, _) = better.min_by(|one, other| one.1.total_cmp(&other.1))?;
-        Some(format!(
-            "By the mean log rank of image retrieval, which usually needs fewer seeds, {} is better.",
-            arm.strategy
-        ))
+            None => format!("its mean log rank differs by {}", signed_fine(&self.last_log_rank)),
+        };
+        format!(
+            "{found}, and its R@1-sum differs by {}, over {} seeds",
+            signed(&self.sum),
+            self.seeds
+        )
     }
 }
 
 impl ArmEvidence {
-    /// Returns the captions saved at equal R@1 with their interval, if they are known.
-    pub fn saved_captions(&self) -> Option<(f64, Option<(f64, f64)>)> {
-        match self.saved.as_ref()? {
-            Saved::Known { captions, low, high, .. } => Some((*captions, low.zip(*high))),
-            Saved::Unknown { .. } => None,
-        }
+    /// Returns the random captions that buying with this strategy has saved: what its captions are worth less what
+    /// they are.
+    pub fn saved_captions(&self) -> Option<Estimate> {
+        let bought = self.bought.last()? - self.bought.first()?;
+        Some(self.difference.as_ref()?.worth?.less_random().times(bought))
     }
 }
 
@@ -298,7 +330,11 @@ mod tests {
 
     #[test]
     fn the_strategy_that_is_better_for_certain_is_recommended() {
-        let sure = evidence(Fixture::default().two_arms().seeds(&[0, 1, 2, 3]).study());
+        let mut study = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]).study();
+        // So many that their noise hides no gain.
+        let more = |round: &mut crate::Round| round.test[0].images *= 100;
+        study.rounds.iter_mut().for_each(more);
+        let sure = evidence(study);
         let found = sure.recommendation.clone().unwrap();
         assert_eq!(
             (found.strategy.to_string(), found.reason),
@@ -306,13 +342,22 @@ mod tests {
         );
         assert_eq!((found.seeds, found.seeds_needed, found.next), (4, None, NextBatch::Go));
         assert_eq!(sure.headline(), "Buy the next 100 captions with hard-negative.");
-        assert!(sure.because().starts_with("hard-negative is better than random: its R@1-sum"));
+        let because = sure.because();
+        assert!(
+            because
+                .starts_with("hard-negative is better than random: one of its captions is worth")
+                && because.contains("and its R@1-sum differs by +9.0"),
+            "{because}"
+        );
+        assert_eq!(found.go_on.as_deref(), Some("--resume --rounds 3"));
     }
 
     #[test]
     fn without_proof_it_is_bought_at_random() {
         let few = evidence(Fixture::default().two_arms().study());
-        assert_eq!(few.recommendation.clone().unwrap().reason, Reason::TooFewSeeds);
+        let found = few.recommendation.clone().unwrap();
+        assert_eq!(found.reason, Reason::TooFewSeeds);
+        assert_eq!(found.go_on.as_deref(), Some("--resume --seeds 0..5"));
         assert_eq!(few.headline(), "Buy the next 100 captions at random.");
         assert!(few.because().starts_with("2 seeds are too few"), "{}", few.because());
         let unclear =
@@ -320,40 +365,48 @@ mod tests {
         let found = unclear.recommendation.clone().unwrap();
         assert_eq!(found.reason, Reason::NoneBetter);
         assert_eq!(found.leader.unwrap().to_string(), "core-set");
-        assert!(found.seeds_needed.unwrap() > 3 && found.strategy.is_random());
+        let needed = found.seeds_needed.unwrap();
+        assert!(needed > 3 && found.strategy.is_random());
+        assert_eq!(found.go_on, Some(format!("--resume --seeds 0..{needed}")));
         let alone = evidence(Fixture::default().arms(&["core-set"]).study());
         assert_eq!(alone.recommendation.clone().unwrap().reason, Reason::Alone);
         assert_eq!(alone.headline(), "Buy the next 100 captions with core-set.");
     }
 
     #[test]
-    fn a_finer_measure_has_its_say() {
+    fn ranks_of_both_directions_decide_whatever_the_r1_says() {
         let fixture = Fixture::default().arms(&["random", "core-set", "random-2"]);
         let mut study = fixture.seeds(&[0, 1, 2, 3, 4, 5, 6, 7]).study();
         let core_set = "core-set".parse().ok();
-        // By R@1 every other seed is better by as much as the others are worse.
         for round in &mut study.rounds {
-            let ahead = (round.strategy == core_set) == (round.seed % 2 == 0);
-            round.test[0].text.r1 = 50.0 + f64::from(u8::from(ahead));
-            round.test[0].image.r1 = 50.0;
-        }
-        assert!(!evidence(study.clone()).because().contains("log rank"));
-        for round in &mut study.rounds {
-            // Every round helps, and core-set more; seeds differ a little.
+            // By R@1 core-set is worse. Every round helps the ranks, and core-set more; seeds differ a little.
+            let behind = f64::from(u8::from(round.strategy == core_set));
             let more = if round.strategy == core_set { 1.5 } else { 1.0 };
             let noise = 0.001 * ((round.seed * 7 + round.round as u64) % 5) as f64;
-            round.test[0].image.mean_log_rank = 3.0 - 0.1 * more * round.round as f64 + noise;
+            let test = &mut round.test[0];
+            (test.text.r1, test.image.r1) = (50.0 - behind, 50.0);
+            test.image.mean_log_rank = 3.0 - 0.1 * more * round.round as f64 + noise;
+            test.text.mean_log_rank = 2.0;
         }
-        let evidence = evidence(study);
-        let said = evidence.because();
+        let found = evidence(study.clone());
+        let because = found.because();
+        let says = "core-set is better than random (mean of 2): one of its captions is worth 1.8";
         assert!(
-            said.contains("No strategy is better than random (mean of 2) for certain."),
-            "{said}"
+            because.starts_with(says) && because.contains("R@1-sum differs by -3.0"),
+            "{because}"
         );
-        assert!(said.contains("usually needs fewer seeds, core-set is better."), "{said}");
-        let worths = evidence.worths_in_words().unwrap();
+        assert_eq!(found.headline(), "Buy the next 100 captions with core-set.");
+        let saved = found.arm(&core_set.unwrap()).unwrap().saved_captions().unwrap();
+        assert!(saved.mean > 200.0 && saved.low.unwrap() > 150.0, "{saved:?}");
+        let worths = found.worths_in_words().unwrap();
         let says = "On synthetic data, 100 captions chosen by core-set were worth 18";
         assert!(worths.starts_with(says) && worths.ends_with("] random ones."), "{worths}");
+        // What the images gain, the texts lose.
+        for round in &mut study.rounds {
+            round.test[0].text.mean_log_rank = 5.0 - round.test[0].image.mean_log_rank;
+        }
+        let even = evidence(study).recommendation.unwrap();
+        assert!(even.strategy.is_random() && even.reason != Reason::Better, "{even:?}");
     }
 
     #[test]
@@ -381,14 +434,15 @@ mod tests {
         let mut study = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]).study();
         let hard = "hard-negative".parse().ok();
         for round in study.rounds.iter_mut().filter(|round| round.strategy == hard) {
-            round.test[0].text.r1 -= 20.0;
+            round.test[0].text.mean_log_rank += 1.0;
         }
         let worse = evidence(study.clone());
         assert_eq!(worse.recommendation.as_ref().unwrap().reason, Reason::AllWorse);
         assert_eq!(worse.headline(), "Buy the next 100 captions at random.");
         for round in &mut study.rounds {
-            let falling = 80.0 - 30.0 * round.round as f64;
-            (round.test[0].text.r1, round.test[0].image.r1) = (falling, falling);
+            let rising = 1.0 + f64::from(round.round as u32);
+            let test = &mut round.test[0];
+            (test.text.mean_log_rank, test.image.mean_log_rank) = (rising, rising);
         }
         let vain = evidence(study.clone());
         assert_eq!(vain.recommendation.as_ref().unwrap().next, NextBatch::Stop);

@@ -123,7 +123,7 @@ impl Evidence {
         let width = width.max().unwrap_or(0).max("strategy".len());
         let mut text = format!(
             "\n{:width$} | mean log rank  | reciprocal rank | worth in random\n\
-             {:width$} |   text  image  |   text  image   | captions each        image log rank vs {}\n",
+             {:width$} |   text  image  |   text  image   | captions each        log rank vs {}\n",
             format!("e={}", self.rounds),
             "strategy",
             self.baseline
@@ -133,7 +133,6 @@ impl Evidence {
                 |of: Option<Estimate>| of.map_or("-".to_owned(), |e| format!("{:.3}", e.mean));
             let (log, reciprocal) = (last(&arm.log_rank), last(&arm.reciprocal_rank));
             let difference = arm.difference.as_ref();
-            let less = difference.and_then(|difference| last(&difference.log_rank));
             let known = difference.and_then(|difference| difference.worth);
             let of_arm = match &known {
                 Some(known) => worth(known),
@@ -147,7 +146,7 @@ impl Evidence {
                 cell(log.map(|r| r.image)),
                 cell(reciprocal.map(|r| r.text)),
                 cell(reciprocal.map(|r| r.image)),
-                less.map_or(String::new(), |less| signed_fine(&less.image)),
+                difference.map_or(String::new(), |less| signed_fine(&less.last_log_rank)),
             );
             let _ = writeln!(text, "{}", line.trim_end());
         }
@@ -187,30 +186,30 @@ impl Evidence {
 }
 
 impl Difference {
-    /// Says what the interval of the R@1-sum tells: "not clear by the R@1-sum; ...".
+    /// Says what the interval of the mean log rank tells: "not clear by ranks; ...".
     pub fn in_words(&self) -> String {
-        let mut words = match (self.sum.verdict(), self.null_control) {
+        let mut words = match (self.verdict(), self.null_control) {
             (Verdict::TooFewSeeds, _) => {
                 return format!(
                     "too few seeds for a verdict ({}, of at least {FEWEST})",
                     self.seeds
                 );
             }
-            (Verdict::Above, false) => "better by the R@1-sum",
-            (Verdict::Below, false) => "worse by the R@1-sum",
-            (Verdict::Unclear, false) => "not clear by the R@1-sum",
+            (Verdict::Above, false) => "better by ranks",
+            (Verdict::Below, false) => "worse by ranks",
+            (Verdict::Unclear, false) => "not clear by ranks",
             (Verdict::Unclear, true) => "not told from the other random ones, as it should be",
             (_, true) => "told from the other random ones: chance does that in 5 % of experiments",
         }
         .to_owned();
-        if let Some(seeds) = self.by_sum.seeds_needed.filter(|_| !self.null_control) {
+        if let Some(seeds) = self.by_log_rank.seeds_needed.filter(|_| !self.null_control) {
             words += &format!("; a difference of this size takes about {} seeds", grouped(seeds));
         }
-        if let Some(p) = self.by_sum.sign_flip {
+        if let Some(p) = self.by_log_rank.sign_flip {
             words += &format!("; sign flips p = {p:.3}");
         }
-        if let Some(wider) = self.by_sum.new_images {
-            words += &format!("; new images {}", signed(&wider));
+        if let Some(wider) = self.by_log_rank.new_images {
+            words += &format!("; new images {}", signed_fine(&wider));
         }
         words
     }

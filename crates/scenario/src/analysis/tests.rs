@@ -16,7 +16,7 @@ fn means_sums_and_differences_are_those_of_a_hand() {
     assert_eq!(random.r1()[2].both.mean, 28.0);
     // Seed 0: 2 * 36 - 6 = 66; seed 1: 2 * 42 - 6 = 78.
     assert_eq!(random.recall[0].sum.unwrap().mean, 72.0);
-    assert!(random.difference.is_none() && random.saved.is_none());
+    assert!(random.difference.is_none() && random.saved_captions().is_none());
     // Hard-negative gains 3 or 4 per round, random gains 2.
     let difference = hard.difference.as_ref().unwrap();
     assert_eq!((difference.seeds, difference.rounds[0].both.mean), (2, 0.0));
@@ -54,9 +54,9 @@ fn random_arms_are_one_baseline_and_each_others_control() {
     let table = run.table();
     assert!(table.contains("random-2, null control |"), "{table}");
     assert!(table.contains("vs random (mean of 3)"), "{table}");
-    // Ranks of the fixture do not change, so random captions have no worth.
-    assert_eq!(less(1).worth, None);
     assert_eq!(less(1).log_rank.len(), 4);
+    let last = less(1).log_rank[3].both.mean / 2.0;
+    assert!((less(1).last_log_rank.mean - last).abs() < 1e-9);
 }
 
 #[test]
@@ -68,7 +68,10 @@ fn chosen_captions_have_a_worth() {
         let chosen = round.strategy.is_some_and(|arm| !arm.is_random());
         let worth = if chosen { 1.5 } else { 1.0 };
         let wobble = (round.seed * 7 + round.round as u64 * 3) as f64 * 1e-4;
-        round.test[0].image.mean_log_rank = 9.0 - (300.0 + worth * bought).ln() + wobble;
+        let test = &mut round.test[0];
+        // The directions differ in their level and in their slope.
+        test.image.mean_log_rank = 9.0 - 1.2 * (300.0 + worth * bought).ln() + wobble;
+        test.text.mean_log_rank = 8.0 - 0.8 * (300.0 + worth * bought).ln();
     }
     let analysis = Analysis::of(&[study], false, None).unwrap();
     let run = &analysis.runs[0];
@@ -77,8 +80,8 @@ fn chosen_captions_have_a_worth() {
     assert!(worth.low.unwrap() > 1.4 && worth.high.unwrap() < 1.6, "{worth:?}");
     let table = run.table();
     assert!(table.contains("| 1 by definition") && table.contains("| 1.5"), "{table}");
-    let Some(Saved::Known { captions, .. }) = run.arms[1].saved_by_log_rank else { panic!() };
-    assert!((60.0..70.0).contains(&captions), "{captions}");
+    let saved = run.arms[1].saved_captions().unwrap().mean;
+    assert!((99.0..101.0).contains(&saved), "half of the 200 that were bought: {saved}");
 }
 
 #[test]

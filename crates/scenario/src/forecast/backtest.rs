@@ -4,15 +4,15 @@ use serde::Serialize;
 
 use super::{Forecast, forecast};
 use crate::Round;
-use crate::analysis::r1;
+use crate::analysis::log_rank;
 use crate::statistics::mean;
 
-/// The forecast for a past batch, and its actual gain.
+/// The forecast for a past batch, and its actual gain by the mean log rank.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Backtest {
     /// The forecast before the batch.
     pub forecast: Forecast,
-    /// The actual gain, as a mean over seeds.
+    /// How far the mean log rank fell, as a mean over seeds.
     pub came: f64,
     /// Number of seeds that bought the batch.
     pub seeds: usize,
@@ -28,15 +28,14 @@ pub fn backtest(lanes: &[Vec<&Round>]) -> Vec<Backtest> {
         let went_on = lanes.iter().filter(|lane| lane.len() > known);
         let (before, after): (Vec<Vec<&Round>>, Vec<&Round>) =
             went_on.map(|lane| (lane[..known].to_vec(), lane[known])).unzip();
-        let gains: Vec<f64> =
-            before.iter().zip(&after).map(|(lane, next)| r1(next) - r1(lane[known - 1])).collect();
-        let batches: Vec<f64> = (before.iter().zip(&after))
-            .map(|(lane, next)| next.paired as f64 - lane[known - 1].paired as f64)
-            .collect();
+        let pairs = || before.iter().map(|lane| lane[known - 1]).zip(&after);
+        let gains: Vec<f64> = pairs().map(|(last, next)| log_rank(last) - log_rank(next)).collect();
+        let batches: Vec<f64> =
+            pairs().map(|(last, next)| next.paired as f64 - last.paired as f64).collect();
         let forecast = forecast(&before, mean(&batches)?.round() as usize)?;
-        let inside = gains.iter().filter(|&&gain| (forecast.low..=forecast.high).contains(&gain));
-        let (within, seeds) = (inside.count(), gains.len());
-        Some(Backtest { forecast, came: mean(&gains)?, seeds, within })
+        let expected = forecast.log_rank.low..=forecast.log_rank.high;
+        let within = gains.iter().filter(|gain| expected.contains(gain)).count();
+        Some(Backtest { came: mean(&gains)?, seeds: gains.len(), within, forecast })
     };
     (2..longest).filter_map(check).collect()
 }

@@ -65,8 +65,7 @@ pub struct StrategyAdvice {
     pub strategy: Arm,
     /// Random captions that one of its captions replaced, if random captions helped at all.
     pub worth: Option<Worth>,
-    /// Mean logarithm of the rank of image retrieval, less that of random captions; below 0 is
-    /// better.
+    /// Mean log rank of both directions, less that of random captions; below 0 is better.
     pub log_rank: Estimate,
     /// R@1, text plus image, less that of random captions.
     pub r1: Estimate,
@@ -97,7 +96,7 @@ impl StrategyAdvice {
         Some(StrategyAdvice {
             strategy: arm.strategy,
             worth: difference.worth,
-            log_rank: difference.log_rank.last()?.image,
+            log_rank: difference.last_log_rank,
             r1: difference.rounds.last()?.both,
             seeds_needed: difference.by_log_rank.seeds_needed,
             null_control: difference.null_control,
@@ -217,8 +216,8 @@ impl Advice {
         for scale in &self.scales {
             text += &scale.text(self.budget);
         }
-        text += "\nWorth: random captions that one chosen caption replaces, by the mean log rank of image \
-                 retrieval on dev.\nIntervals hold for all strategies and all looks at once (95 %), \
+        text += "\nWorth: random captions that one chosen caption replaces, by the mean log rank of both \
+                 directions on dev.\nIntervals hold for all strategies and all looks at once (95 %), \
                  and for these dev images.\n\n";
         text + &self.sentence() + "\n"
     }
@@ -232,6 +231,24 @@ impl Advice {
         let worths: Vec<String> = worths.collect();
         let clear = if self.is_clear() { "clear" } else { "not clear yet" };
         format!("{used} of at most {most} seeds: worth of {}; {clear}", worths.join(", "))
+    }
+
+    /// Returns what to do, in a few words.
+    pub fn headline(&self) -> String {
+        let last = self.scales.last();
+        if last.is_some_and(|scale| scale.near_chance.is_most()) {
+            return "Do not buy by this model yet.".to_owned();
+        }
+        match (&self.choice, &self.expected) {
+            (Choice::Strategy(arm), _) => format!("Use {arm}."),
+            (Choice::RandomIsAsGood, _) => {
+                format!("Buy the next {} at random.", grouped(self.budget))
+            }
+            (Choice::Unclear, Some(prior)) => {
+                format!("Not settled: {} is expected to pay.", prior.strategy)
+            }
+            (Choice::Unclear, None) => "No strategy can be told from random yet.".to_owned(),
+        }
     }
 
     /// Returns what to do, in a sentence or two.
@@ -521,6 +538,7 @@ mod tests {
         assert!(found.strategy.is_random() && found.expected.is_none(), "{found:?}");
         let says = "Do not buy by this model yet: in the rehearsal 20 of 24 models";
         assert!(found.sentence().starts_with(says), "{}", found.sentence());
+        assert_eq!(found.headline(), "Do not buy by this model yet.");
         let few = NearChance { models: 2, of: 24 };
         let found = advice(experiment("heads"), Scale { near_chance: few, ..scale(&OPEN) });
         assert_eq!(found.strategy.to_string(), "v-optimal");

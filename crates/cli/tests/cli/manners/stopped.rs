@@ -70,8 +70,8 @@ fn an_experiment_goes_on_where_it_was_stopped() {
 #[test]
 fn rehearsals_scenes_and_embeddings_go_on() {
     let lab = lab(400);
-    let words = "rehearse ds --model vse++ --budget 40 --epochs 200 --out r";
-    let said = interrupted(&lab, words, " seeds, start of ", 1);
+    let words = "-v rehearse ds --model vse++ --budget 40 --epochs 200 --out r";
+    let said = interrupted(&lab, words, "rehearsal, at most...", 1);
     assert!(said.contains("rounds are kept in r. Go on with: "), "{said}");
     assert_eq!(advised(&said), words);
     let words = "-v import scenes more --images 100000";

@@ -39,17 +39,17 @@ fn a_report_is_explored() {
     assert!(texts(&browser, ".contents a").len() >= 10);
 
     // A series goes and comes, by mouse and by keys, and only the one in focus has a band.
-    let button = "#chart-r1 .legend li:nth-child(2) button";
-    let hidden = "return document.querySelector('#chart-r1 .drawn[data-series=\"1\"]').classList.contains('off')";
+    let button = "#chart-log-rank .legend li:nth-child(2) button";
+    let hidden = "return document.querySelector('#chart-log-rank .drawn[data-series=\"1\"]').classList.contains('off')";
     browser.find(button).click();
     assert_eq!(browser.script(hidden), json!(true));
     browser.keys([' ']);
     assert_eq!(browser.script(hidden), json!(false));
-    let bands = "return [...document.querySelectorAll('#chart-r1 .bands:not(.quiet)')].map((b) => b.dataset.series)";
+    let bands = "return [...document.querySelectorAll('#chart-log-rank .bands:not(.quiet)')].map((b) => b.dataset.series)";
     assert_eq!(browser.script(bands), json!(["1"]), "the button has the focus");
 
     // Values by arrow keys, said to screen readers too.
-    browser.script("document.querySelector('#chart-r1-drawing').focus()");
+    browser.script("document.querySelector('#chart-log-rank-drawing').focus()");
     browser.keys([key::ARROW_RIGHT]);
     browser.until_text("#tip", "paired items");
     let said = texts(&browser, "#announcer").remove(0);
@@ -124,7 +124,7 @@ fn a_report_is_read_without_scripts_and_on_paper() {
     browser.until_shown(".gallery .pick", true);
     browser.until_shown("figure.map svg", true);
     browser.until_shown(".contents ol", true);
-    browser.until_shown("#chart-r1 .legend", true);
+    browser.until_shown("#chart-log-rank .legend", true);
     browser.screenshot(&picture("report-without-scripts"));
     let paper = browser.pdf();
     assert!(paper.starts_with(b"%PDF"), "it can be printed");

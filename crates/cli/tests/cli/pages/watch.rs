@@ -34,7 +34,7 @@ fn a_page_follows_the_experiment_and_keeps_the_readers_place() {
     // Rounds come in.
     cut_journal(&whole, &journal, 15);
     browser.until_text("#live-now", &format!("15 of {TRAININGS} trainings done"));
-    browser.until_shown("#chart-r1 .legend button", true);
+    browser.until_shown("#chart-log-rank .legend button", true);
     browser.until_shown("#gallery .pick", true);
     let version = browser.script("return document.getElementById('live').dataset.version");
     assert_ne!(version, json!("1"), "{version}");
@@ -43,17 +43,17 @@ fn a_page_follows_the_experiment_and_keeps_the_readers_place() {
     // The reader sorts, hides, opens, filters, scrolls, and has the focus somewhere.
     browser.find("[data-table=strategies] thead th:nth-child(1) button").click();
     browser.script("document.getElementById('in-words').open = true");
-    browser.find("#chart-r1 .legend li:nth-child(2) button").click();
+    browser.find("#chart-log-rank .legend li:nth-child(2) button").click();
     browser.find("#gallery-anchor").type_text("red");
     browser.script(
         "document.querySelector('#gallery-strategy').selectedIndex = 2; \
          document.querySelector('#gallery-strategy').dispatchEvent(new Event('change')); \
-         document.querySelector('#chart-r1 .legend li:nth-child(2) button').focus({ preventScroll: true }); \
+         document.querySelector('#chart-log-rank .legend li:nth-child(2) button').focus({ preventScroll: true }); \
          document.querySelector('#recall').scrollIntoView({ behavior: 'instant' })",
     );
     let state = "return [document.querySelector('[data-table=strategies] thead th').ariaSort, \
                  document.getElementById('in-words').open, \
-                 document.querySelector('#chart-r1 .drawn[data-series=\"1\"]').classList.contains('off'), \
+                 document.querySelector('#chart-log-rank .drawn[data-series=\"1\"]').classList.contains('off'), \
                  document.querySelector('#gallery-anchor').value, \
                  document.querySelector('#gallery-strategy').value, \
                  document.activeElement.id]";
