@@ -41,6 +41,11 @@ fn fix(finding: &Finding) -> String {
         }
         Finding::Hubs { .. } => "strategy=\"coverage\" counts every anchor once".into(),
         Finding::NoGain { .. } => "ask for a smaller budget, or look at the features".into(),
+        Finding::PoolHit { .. } => {
+            "compare R@1 on pairs that the model did not learn from, and check that images and texts are not exchanged"
+                .into()
+        }
+        Finding::Strangers { .. } => "look at some of them before you pay".into(),
         Finding::NoHit { .. } => "ask for a smaller budget, or take top_k=5".into(),
         Finding::FalseNegatives { .. } => "relative_margin=0.05 ignores such hits".into(),
     }

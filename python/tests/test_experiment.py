@@ -46,6 +46,9 @@ def test_rounds_as_tables(results: nextpair.Results) -> None:
     assert "hard-negative" in repr(results)
     assert repr(nextpair.load(results.folders[0])) == repr(results)
     assert results.waiting is None
+    recommended = results.evidence["recommendation"]
+    assert results.advice == recommended["advice"] and results.advice.startswith("Buy the next ")
+    assert recommended["go_on"] == "--resume --seeds 0..5"
 
 
 def test_the_program_finds_the_same(results: nextpair.Results, scenes: nextpair.Dataset, tmp_path: Path) -> None:

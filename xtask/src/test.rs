@@ -55,7 +55,7 @@ fn tests() -> Result<()> {
     let postgres = Postgres::start()?;
     let driver = servers::on_path("chromedriver").context("chromedriver is not on the PATH")?;
     axe::ensure_fetched()?;
-    let mut tests = cargo(&["test", "--release", "--workspace", "--locked"]);
+    let mut tests = cargo(&["test", "--release", "--workspace", "--locked", "--no-fail-fast"]);
     tests.env("NEXTPAIR_TEST_POSTGRES", postgres.url("postgres")).env("CHROMEDRIVER", driver);
     succeed(&mut tests)
 }

@@ -118,9 +118,10 @@ pub(crate) struct SelectionArgs {
     bow_iterations: Option<usize>,
     #[arg(long, value_name = "FILE", help = about_queries())]
     pub(crate) queries: Option<PathBuf>,
-    /// Answers of annotators (.jsonl, .csv, Label Studio's .json): items that they skipped, and items
-    /// that look like those, are not picked. They are found by id: with files, give --ids. With
-    /// DATASET, the answers that `nextpair add` put into it count too, and --usable alone is enough
+    /// Leave out items that people may refuse. Answers of annotators (.jsonl, .csv, Label Studio's .json) say
+    /// what they skipped: that is not picked, nor what looks like it. They are found by id: with files, give
+    /// --ids. With DATASET, the answers that `nextpair add` put into it count too. Before ten were skipped,
+    /// --usable alone avoids what looks like nothing that is paired
     #[arg(long, value_name = "ANSWERS", num_args = 0..=1)]
     usable: Option<Option<PathBuf>>,
     /// Leave out pool items that are duplicates of an earlier one or of something paired: all their
@@ -492,10 +493,7 @@ impl SelectionArgs {
         Ok(match &self.usable {
             None => None,
             Some(Some(path)) => Some(read_refused(path, self.pool_side()?)?),
-            Some(None) => {
-                ensure!(self.dataset.is_some(), "--usable needs the file of the answers here");
-                Some(Vec::new())
-            }
+            Some(None) => Some(Vec::new()),
         })
     }
 
@@ -586,6 +584,9 @@ fn need_no_pairs() -> String {
 
 /// Returns the places of items in the pool, ascending. Items of other pools have none.
 fn rows_of(files: &Files, ids: &[String]) -> Result<Vec<u32>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
     let names = files.pool_ids().context("--usable: the pool items have no ids; give --ids")?;
     let ids: HashSet<&String> = ids.iter().collect();
     Ok((0..).zip(names).filter(|(_, name)| ids.contains(name)).map(|(row, _)| row).collect())

@@ -98,7 +98,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         None => settings,
     };
     let advice = rehearse(settings, &args.out, args.jobs, &options(args.device.device()))?;
-    args.next(&advice)?.say();
+    // A model near chance says nothing that is worth to go on with.
+    if advice.decides() {
+        args.next(&advice)?.say();
+    }
     Ok(ExitCode::SUCCESS)
 }
 

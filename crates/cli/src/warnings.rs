@@ -94,6 +94,11 @@ fn fix(finding: &Finding) -> String {
         }
         Finding::Hubs { .. } => "--strategy coverage counts every anchor once".into(),
         Finding::NoGain { .. } => "ask for a smaller --budget, or look at the features".into(),
+        Finding::PoolHit { .. } => {
+            "compare R@1 on pairs that it did not learn from (nextpair eval), and check the files"
+                .into()
+        }
+        Finding::Strangers { .. } => "look at some; --usable avoids such items".into(),
         Finding::NoHit { .. } => "ask for a smaller --budget, or take --top-k 5".into(),
         Finding::FalseNegatives { .. } => "--relative-margin 0.05 ignores such hits".into(),
     }

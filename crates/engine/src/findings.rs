@@ -10,14 +10,21 @@ mod said;
 mod sides;
 mod twins;
 
-use nextpair_core::Matrix;
+use nextpair_core::{Matrix, draw};
 
 use crate::duplicates::{copies_among, first_copies};
 use crate::score::Scorer;
 use crate::threshold::Measures;
-use crate::{Error, Pick, Picks, Problem, Progress, Strategy, Vectors};
+use crate::{Error, Pick, Picks, Problem, Progress, Strategy, Usability, Vectors};
 pub use chance::Chance;
 use pairs::Sample;
+
+/// Purpose of the draw of pool items that picks are compared with, and their number at most.
+const STRANGERS: u64 = 24;
+const COMPARED: usize = 1000;
+/// Picks that look like nothing paired speak from this count on, if their share exceeds that of the pool by this and
+/// three standard errors.
+const STRANGE: (usize, f64) = (5, 0.2);
 
 /// Something about a selection that its owner should look at before paying for it. Items are places
 /// in the pool, pairs places in the paired set.
@@ -76,6 +83,25 @@ pub enum Finding {
         example: (u32, u32),
         /// Anchors in scope.
         anchors: usize,
+    },
+    /// Items of the pool with a hit, many more than there would be if pairs were the pool: the model has learned its
+    /// pairs by heart, the paired halves are exchanged, or the pool is of another kind.
+    PoolHit {
+        /// Such items.
+        hit: usize,
+        /// Items in the pool.
+        of: usize,
+        /// The share that pairs show when some of them play the pool, or the most that it could be if they are too few.
+        by_chance: f64,
+    },
+    /// Picks that look like nothing paired, many more than in the pool. Nobody may be able to caption them.
+    Strangers {
+        /// Such picks.
+        picks: usize,
+        /// All picks.
+        of: usize,
+        /// The share of such items in the pool.
+        in_pool: f64,
     },
     /// Picks without a hit, which only fill the budget.
     NoHit {
@@ -207,6 +233,7 @@ impl Known<'_> {
                 progress,
             )?);
         }
+        found.extend(self.strangers(progress)?);
         let without = picks.without_hit().filter(|&count| count > 0);
         let of = picks.picks.len();
         found.extend(without.map(|without| Finding::NoHit { picks: without, of }));
@@ -216,8 +243,14 @@ impl Known<'_> {
             (Some(problem), Some(sample)) => sample.chance(problem, of),
             _ => self.chance,
         };
-        if let Some(chance) = chance.filter(|_| !picks.thresholds.is_empty()) {
-            found.extend(chance.hubs(picks));
+        if picks.thresholds.is_empty() {
+            return Ok(found);
+        }
+        found.extend(chance::hubs(chance.as_ref(), picks));
+        let top_k =
+            self.problem.and_then(|problem| Some(problem.matching().ok()?.rule.hits().top_k));
+        found.extend(chance::pool_hit(chance.as_ref(), picks, top_k));
+        if let Some(chance) = chance {
             found.extend(chance.false_negatives(picks, &self.explained(picks, progress)?));
         }
         Ok(found)
@@ -225,6 +258,27 @@ impl Known<'_> {
 
     fn seed(&self) -> u64 {
         self.problem.map_or(0, Problem::seed)
+    }
+
+    /// Picks that look like nothing paired, if they are many more than of the pool.
+    fn strangers(&self, progress: &dyn Progress) -> Result<Option<Finding>, Error> {
+        let (Some(pool), Some(picked), Some(paired)) = (&self.pool, &self.picked, &self.paired)
+        else {
+            return Ok(None);
+        };
+        // A pool may be given by its similarities.
+        if [pool, picked].iter().any(|of| of.dim() != paired.dim() || of.locals() > 1) {
+            return Ok(None);
+        }
+        let Some(learned) = Usability::learn(paired, None, pool, self.seed(), progress)? else {
+            return Ok(None);
+        };
+        let drawn = draw::sample(self.seed(), STRANGERS, pool.rows(), COMPARED);
+        let of_pool = (learned.strange(&pool.gather(&drawn))?, drawn.len());
+        let (picks, of) = (learned.strange(picked)?, picked.rows());
+        let told = chance::exceeds((picks, of), of_pool, STRANGE);
+        let in_pool = of_pool.0 as f64 / of_pool.1.max(1) as f64;
+        Ok(told.then_some(Finding::Strangers { picks, of, in_pool }))
     }
 
     fn inspect_inputs(

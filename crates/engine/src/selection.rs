@@ -4,8 +4,8 @@ use nextpair_core::Matrix;
 
 use crate::duplicates::distinct;
 use crate::{
-    Alike, BuiltIn, Error, FEWEST_REFUSED, Finding, ItemFeatures, Known, Neighbour, Picks, Problem,
-    ProblemBuilder, Progress, Settings, Spend, Strategy, Usability, mean_features,
+    Alike, BuiltIn, Error, Finding, ItemFeatures, Known, Neighbour, Picks, Problem, ProblemBuilder,
+    Progress, Settings, Spend, Strategy, Usability, mean_features,
 };
 
 /// What can be chosen from: embeddings or similarities in files, arrays, or the items of a dataset as a model sees them.
@@ -73,7 +73,7 @@ pub trait Candidates: Sized {
 pub struct Refused {
     /// Refused items that are in the pool.
     pub in_pool: Vec<u32>,
-    /// One vector for every refused item; not needed while they are [too few](FEWEST_REFUSED).
+    /// One vector for every refused item; not needed while they are [too few](crate::FEWEST_REFUSED).
     pub vectors: Option<Matrix>,
 }
 
@@ -237,21 +237,17 @@ impl<C: Candidates> Selection<C> {
         let others: Vec<u32> =
             (0..items).filter(|item| refused.in_pool.binary_search(item).is_err()).collect();
         let (mut kept, mut usable) = (others, None);
-        if let Some(vectors) =
-            refused.vectors.as_ref().filter(|vectors| vectors.rows() >= FEWEST_REFUSED)
-        {
-            let from = self.from.only(&kept);
-            let (pool, paired) = from.features(ItemFeatures::Mean, &self.settings, progress)?;
-            let seed = self.settings.seed;
-            let learned = Usability::learn(&paired, vectors, seed, progress)?;
-            match learned {
-                Some(learned) if self.strategy.needs().weighs => usable = Some(learned.of(&pool)?),
-                Some(learned) => {
-                    let likely = learned.usable(&pool, self.budget)?;
-                    kept = likely.into_iter().map(|at| kept[at as usize]).collect();
-                }
-                None => {}
+        let from = self.from.only(&kept);
+        let (pool, paired) = from.features(ItemFeatures::Mean, &self.settings, progress)?;
+        let vectors = refused.vectors.as_ref();
+        let learned = Usability::learn(&paired, vectors, &pool, self.settings.seed, progress)?;
+        match learned {
+            Some(learned) if self.strategy.needs().weighs => usable = Some(learned.of(&pool)?),
+            Some(learned) => {
+                let likely = learned.usable(&pool, self.budget)?;
+                kept = likely.into_iter().map(|at| kept[at as usize]).collect();
             }
+            None => {}
         }
         let left_out = Some(items as usize - refused.in_pool.len() - kept.len());
         Ok(Remaining { kept: Some(kept), usable, left_out, duplicates: None })

@@ -43,8 +43,8 @@ struct Header {
     anchor_ids: Option<Names>,
     /// Files of the vectors of the pool and of the pairs.
     vectors: Option<(PathBuf, PathBuf)>,
-    /// What chance does to picks: their number, those above an own pair, and hubs.
-    chance: Option<[usize; 3]>,
+    /// What chance does: items of a pool, those with a hit, picks, those above an own pair, and hubs.
+    chance: Option<[usize; 5]>,
     pool_of_texts: bool,
 }
 
@@ -120,7 +120,7 @@ impl Part {
                 Some((pool, paired)) => Some((whole(pool)?, whole(paired)?)),
                 None => None,
             },
-            chance: chance.map(|Chance { picks, above_own, hubs }| [picks, above_own, hubs]),
+            chance: chance.map(|it| [it.pool, it.hit, it.picks, it.above_own, it.hubs]),
             pool_of_texts: files.pool_side() == Side::Text,
         };
         Ok(Part { header, partial })
@@ -234,7 +234,13 @@ impl Finished {
     /// files may be elsewhere, and then picks are compared neither with each other nor with pairs.
     pub fn inspect(&self, progress: &dyn Progress) -> Result<Vec<Finding>, Error> {
         let chance = self.header.chance;
-        let chance = chance.map(|[picks, above_own, hubs]| Chance { picks, above_own, hubs });
+        let chance = chance.map(|[pool, hit, picks, above_own, hubs]| Chance {
+            pool,
+            hit,
+            picks,
+            above_own,
+            hubs,
+        });
         let mut known = Known { chance, ..Known::default() };
         if let Ok(Some((pool, paired))) = self.header.features() {
             known.picked = Some(one_each(&picked_rows(&pool, &self.picks.indices()), progress)?);

@@ -410,7 +410,7 @@ fn v_optimal_weighs_items_by_what_annotators_skipped() {
     let matrix = |vectors: &Vectors| Matrix::from_f64(vectors.dim, &vectors.values);
     let (paired, pool) = (matrix(&world.images), matrix(&world.pool));
     let (refused, left) = (pool.slice(0..12), pool.slice(12..40));
-    let learned = Usability::learn(&paired, &refused, 0, &()).unwrap().unwrap();
+    let learned = Usability::learn(&paired, Some(&refused), &left, 0, &()).unwrap().unwrap();
     let problem = Problem::of_pool(28).features(left.clone(), paired.clone());
     let problem = problem.usable(learned.of(&left).unwrap()).build().unwrap();
     let expected = problem.select(&VOptimal::default(), 9, &()).unwrap();

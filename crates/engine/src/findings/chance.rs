@@ -8,6 +8,7 @@ use nextpair_core::{Draws, draw};
 
 use super::Finding;
 use super::pairs::{Sample, median};
+use crate::canonical::exp;
 use crate::{Pick, Picks, Problem};
 
 /// Purpose of the draws.
@@ -25,15 +26,22 @@ const FEWEST_IN_SPLIT: usize = 16;
 const HUB: f64 = 0.5;
 /// Anchors below which nothing is called a hub.
 const FEWEST_ANCHORS: usize = 40;
-/// Hubs and false negatives speak from this count on, if their share exceeds that of chance by this
+/// Anchors below which a pick may hit all of them by chance.
+const FEWEST_TO_HIT: usize = 20;
+/// Hubs, hits of the pool and false negatives speak from this count on, if their share exceeds that of chance by this
 /// and three standard errors.
 const HUBS: (usize, f64) = (3, 0.1);
+const POOL_HIT: (usize, f64) = (20, 0.2);
 const FALSE_NEGATIVES: (usize, f64) = (5, 0.4);
 const ERRORS: f64 = 3.0;
 
-/// What chance does to picks: counts among the picks of all splits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What chance does to a pool and to picks from it: counts of all splits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chance {
+    /// Items of the pool.
+    pub pool: usize,
+    /// Those with a hit.
+    pub hit: usize,
     /// Picks.
     pub picks: usize,
     /// Those at or above the own pair of an anchor, though that is well above its rivals.
@@ -63,7 +71,7 @@ impl Sample {
         }
         let picks = ((count - pairs) as f64 * budget as f64 / problem.pool() as f64).round();
         let picks = (picks as usize).clamp(1, count - pairs);
-        let mut chance = Chance { picks: 0, above_own: 0, hubs: 0 };
+        let mut chance = Chance::default();
         for split in 0..SPLITS {
             let mut draws = Draws::new(draw::draw_of(self.seed(), SPLIT, split));
             let mut order: Vec<usize> = (0..count).collect();
@@ -105,6 +113,8 @@ impl Sample {
                 }
             }
         }
+        chance.pool += hits.len();
+        chance.hit += hits.iter().filter(|hits| !hits.is_empty()).count();
         hits.iter_mut().for_each(|hits| hits.sort_by(|a, b| b.surplus.total_cmp(&a.surplus)));
         let score = |hits: &Vec<Found>| hits.iter().map(|hit| hit.surplus).sum::<f64>();
         let mut order: Vec<(f64, usize)> = hits.iter().map(score).zip(0..).collect();
@@ -112,24 +122,54 @@ impl Sample {
         for hits in order.iter().take(picks).map(|&(_, at)| &hits[at]) {
             chance.picks += 1;
             chance.above_own += usize::from(hits.iter().take(REASONS).any(|hit| hit.above_own));
-            chance.hubs += usize::from(is_hub(hits.len(), paired.len()));
+            chance.hubs += usize::from(is_hub(hits.len(), paired.len(), HUB));
         }
         Some(())
     }
 }
 
-impl Chance {
-    pub(super) fn hubs(&self, picks: &Picks) -> Option<Finding> {
-        let anchors = picks.thresholds.len();
-        let hits = |pick: &Pick| pick.hits.unwrap_or(0);
-        let hubs = || picks.picks.iter().filter(|pick| is_hub(hits(pick) as usize, anchors));
-        let most = hubs().max_by_key(|pick| hits(pick))?;
-        let (count, of) = (hubs().count(), picks.picks.len());
-        let told = anchors >= FEWEST_ANCHORS && self.is_exceeded((self.hubs, count), of, HUBS);
-        let example = (most.index, hits(most));
-        told.then_some(Finding::Hubs { picks: count, of, example, anchors })
-    }
+/// Picks that hit at least half of the anchors, if there are more of them than by chance. With too few pairs for
+/// that, those that hit all anchors, if they are half of the picks.
+pub(super) fn hubs(chance: Option<&Chance>, picks: &Picks) -> Option<Finding> {
+    let anchors = picks.thresholds.len();
+    let share = if chance.is_some() { HUB } else { 1.0 };
+    let hits = |pick: &Pick| pick.hits.unwrap_or(0);
+    let is_hub = |pick: &&Pick| is_hub(hits(pick) as usize, anchors, share);
+    let hubs = || picks.picks.iter().filter(is_hub);
+    let most = hubs().max_by_key(|pick| hits(pick))?;
+    let (count, of) = (hubs().count(), picks.picks.len());
+    let told = match chance {
+        Some(chance) => {
+            anchors >= FEWEST_ANCHORS && exceeds((count, of), (chance.hubs, chance.picks), HUBS)
+        }
+        None => anchors >= FEWEST_TO_HIT && count >= HUBS.0 && 2 * count >= of,
+    };
+    let example = (most.index, hits(most));
+    told.then_some(Finding::Hubs { picks: count, of, example, anchors })
+}
 
+/// Items of the pool with a hit, if there are more of them than if pairs were the pool. Then an item would be among the
+/// `top_k` of an anchor's rivals for one anchor in `rivals / top_k`, so with too few pairs to see more, it has a hit with
+/// a probability of at most `1 - exp(-top_k)`, unless hits shun each other.
+pub(super) fn pool_hit(
+    chance: Option<&Chance>,
+    picks: &Picks,
+    top_k: Option<usize>,
+) -> Option<Finding> {
+    let (hit, of) = (picks.hard_negatives? as usize, picks.pool);
+    let (of_chance, played) = match chance {
+        Some(chance) => (chance.hit, chance.pool),
+        None => {
+            let most = 1.0 - exp(-(top_k? as f64));
+            ((most * of as f64).ceil() as usize, of)
+        }
+    };
+    let told = exceeds((hit, of), (of_chance, played), POOL_HIT);
+    let by_chance = of_chance as f64 / played.max(1) as f64;
+    told.then_some(Finding::PoolHit { hit, of, by_chance })
+}
+
+impl Chance {
     /// `explained` are the picks with their strongest reasons.
     pub(super) fn false_negatives(&self, picks: &Picks, explained: &[Pick]) -> Option<Finding> {
         let usual = usual_margin(&picks.own, &picks.thresholds);
@@ -143,27 +183,27 @@ impl Chance {
         let example = found.next()?;
         let (count, of) = (1 + found.count(), explained.len());
         let by_chance = self.above_own as f64 / self.picks.max(1) as f64;
-        let told = self.is_exceeded((self.above_own, count), of, FALSE_NEGATIVES);
+        let told = exceeds((count, of), (self.above_own, self.picks), FALSE_NEGATIVES);
         told.then_some(Finding::FalseNegatives { picks: count, of, by_chance, example })
-    }
-
-    /// Whether a count of picks exceeds that of chance by far.
-    fn is_exceeded(
-        &self,
-        (by_chance, count): (usize, usize),
-        of: usize,
-        (fewest, excess): (usize, f64),
-    ) -> bool {
-        let (all, of_all) = ((by_chance + count) as f64, (self.picks + of) as f64);
-        let share = all / of_all;
-        let error = (share * (1.0 - share) * (1.0 / of as f64 + 1.0 / self.picks as f64)).sqrt();
-        let difference = count as f64 / of as f64 - by_chance as f64 / self.picks as f64;
-        count >= fewest && difference > excess + ERRORS * error
     }
 }
 
-fn is_hub(hits: usize, anchors: usize) -> bool {
-    hits as f64 >= HUB * anchors as f64
+/// Whether a count exceeds that of chance by far.
+pub(super) fn exceeds(
+    (count, of): (usize, usize),
+    (by_chance, of_chance): (usize, usize),
+    (fewest, excess): (usize, f64),
+) -> bool {
+    let (of, of_chance) = (of as f64, of_chance as f64);
+    let share = (by_chance + count) as f64 / (of_chance + of);
+    let error = (share * (1.0 - share) * (1.0 / of + 1.0 / of_chance)).sqrt();
+    let difference = count as f64 / of - by_chance as f64 / of_chance;
+    count >= fewest && difference > excess + ERRORS * error
+}
+
+/// Whether hits are those of a hub, which hits this share of the anchors.
+fn is_hub(hits: usize, anchors: usize, share: f64) -> bool {
+    hits as f64 >= share * anchors as f64
 }
 
 /// How far the own pairs of anchors are above their thresholds, usually.

@@ -12,6 +12,8 @@ impl Finding {
             Finding::PicksAlike { .. } => "picks-alike",
             Finding::PicksPaired { .. } => "picks-paired",
             Finding::Hubs { .. } => "hubs",
+            Finding::PoolHit { .. } => "pool-hit",
+            Finding::Strangers { .. } => "strangers",
             Finding::NoHit { .. } => "no-hit",
             Finding::NoGain { .. } => "no-gain",
             Finding::FalseNegatives { .. } => "false-negatives",
@@ -56,6 +58,17 @@ impl Finding {
             Finding::NoGain { picks, of } => format!(
                 "{picks} of {of} picks tell nothing and only fill the budget: the items that are left do not vary, or are copies"
             ),
+            Finding::PoolHit { hit, of, by_chance } => format!(
+                "{hit} of {of} pool items have a hit ({:.0} %), and {:.0} % would if pairs were the pool: the model has \
+                 learned its pairs by heart, the paired files are exchanged, or the pool is of another kind",
+                percent(hit as f64, of),
+                100.0 * by_chance
+            ),
+            Finding::Strangers { picks, of, in_pool } => format!(
+                "{picks} of {of} picks look like nothing paired, and so does {:.0} % of the pool: people may not be able \
+                 to caption them",
+                100.0 * in_pool
+            ),
             Finding::NoHit { picks, of } => format!(
                 "{picks} of {of} picks have no hit: fewer items have one than the budget asks for"
             ),
@@ -84,6 +97,8 @@ impl Finding {
             | Finding::FalseNegatives { example: (item, _), .. } => place(item),
             Finding::NearChance { .. }
             | Finding::OtherSide
+            | Finding::PoolHit { .. }
+            | Finding::Strangers { .. }
             | Finding::NoHit { .. }
             | Finding::NoGain { .. } => {}
         }

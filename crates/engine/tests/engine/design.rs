@@ -5,7 +5,7 @@ use nextpair_engine::{
     Draws, Error, Neighbour, Picks, Problem, ProblemBuilder, Spend, VOptimal, reference,
 };
 
-/// Rows of a kind: some are copies, some are the mean of all, all may be equal.
+/// Rows of a kind: some are copies, some are the mean of all, which is 0, all may be equal.
 fn rows(draws: &mut Draws, count: usize, dim: usize, kind: usize) -> Vec<Vec<f64>> {
     let mut rows: Vec<Vec<f64>> = Vec::new();
     for at in 0..count {
@@ -16,6 +16,8 @@ fn rows(draws: &mut Draws, count: usize, dim: usize, kind: usize) -> Vec<Vec<f64
             2 => fresh.iter().map(|x| x.round()).collect(),
             3 => vec![1.5; dim],
             4 => fresh.iter().map(|x| f64::from((x * 1e30) as f32)).collect(),
+            5 if at % 3 == 1 => rows[at - 1].iter().map(|x| -x).collect(),
+            5 if at % 3 == 2 => vec![0.0; dim],
             _ => fresh,
         });
     }
@@ -40,23 +42,32 @@ fn picks_and_gains_have_the_bits_of_the_plain_loop() {
     let mut draws = Draws::new(5);
     for case in 0..300 {
         let (dim, pairs) = (1 + draws.below(24), [0, 1, 5, 30][draws.below(4)]);
-        let (pool, budget) = ([1, 7, 16, 17, 60][draws.below(5)], draws.unit());
+        let (pool, budget) = ([1, 7, 16, 18, 60][draws.below(5)], draws.unit());
         let prior = [0.05, 0.3, 1.0, 10.0][draws.below(4)];
-        let pool = rows(&mut draws, pool, dim, case % 5);
-        let paired = rows(&mut draws, pairs, dim, case % 5);
-        let budget = 1 + (budget * (pool.len() - 1) as f64).round() as usize;
+        let pool = rows(&mut draws, pool, dim, case % 6);
+        let paired = rows(&mut draws, pairs, dim, case % 6);
+        let budget = match case % 7 {
+            0 => pool.len(),
+            _ => 1 + (budget * (pool.len() - 1) as f64).round() as usize,
+        };
         let strategy = VOptimal { prior: Some(prior), ..VOptimal::default() };
         let mut problem = problem(&pool, &paired);
-        let (usable, costs): (Vec<f64>, Vec<f64>) =
+        let (mut usable, mut costs): (Vec<f64>, Vec<f64>) =
             (0..pool.len()).map(|_| (draws.unit(), 0.1 + draws.below(3) as f64)).unzip();
         // The money buys at least one item.
-        let weighed =
-            reference::Weighed { usable: &usable, costs: &costs, money: 2.1 + 9.0 * draws.unit() };
-        let weighed = (case % 2 == 1).then_some(&weighed);
-        if let Some(&reference::Weighed { money, .. }) = weighed {
-            let spend = Spend { costs: costs.clone(), money };
-            problem = problem.usable(usable.clone()).spend(Some(spend));
+        let mut money = 2.1 + 9.0 * draws.unit();
+        // Neither, weights, costs, or both.
+        let (is_weighed, is_paid) = (case % 4 % 2 == 1, case % 4 / 2 == 1);
+        match is_weighed {
+            true => problem = problem.usable(usable.clone()),
+            false => usable.fill(1.0),
         }
+        match is_paid {
+            true => problem = problem.spend(Some(Spend { costs: costs.clone(), money })),
+            false => (money, costs) = (pool.len() as f64, vec![1.0; pool.len()]),
+        }
+        let weighed = reference::Weighed { usable: &usable, costs: &costs, money };
+        let weighed = (is_weighed || is_paid).then_some(&weighed);
         let found = problem.build().unwrap().select(&strategy, budget, &()).unwrap();
         let found: Vec<(usize, u64)> =
             found.picks.iter().map(|pick| (pick.index as usize, pick.score.to_bits())).collect();

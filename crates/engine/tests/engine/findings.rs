@@ -174,8 +174,13 @@ fn a_thousand_clean_worlds_have_no_findings() {
             // (`hybrid` looks at three candidates for each pick.)
             let hard = first.hard_negatives.unwrap() as usize;
             world.budget = world.budget.min(hard / 3).max(1);
-            let strategies = [hard_negative, Coverage::default().into(), Hybrid::default().into()];
-            let findings = world.findings(&seen, strategies[seed as usize % 3]);
+            let strategies = [
+                hard_negative,
+                Coverage::default().into(),
+                Hybrid::default().into(),
+                VOptimal::default().into(),
+            ];
+            let findings = world.findings(&seen, strategies[seed as usize % 4]);
             (!findings.is_empty()).then(|| format!("{findings:?} in {world:?}"))
         })
         .collect();
@@ -300,6 +305,76 @@ fn hubs() {
         seen.texts.iter_mut().for_each(|value| *value += 1.0);
     });
     assert!(kinds(&findings).contains(&"hubs"), "{findings:?}");
+}
+
+#[test]
+fn hubs_of_few_pairs_hit_all_of_them() {
+    let world = World { pairs: 40, items: 500, budget: 8, gap: 0.0, ..World::usual() };
+    let findings = found(&world, |seen| {
+        // Pairs that were learned by heart: rivals are far from each other, and blank pictures near to all texts.
+        let dim = seen.dim;
+        let mut draws = Draws::new(6);
+        let aside: Vec<f64> = (0..dim).map(|_| 2.0 * draws.normal()).collect();
+        for (text, image) in seen.texts.chunks_mut(dim).zip(seen.images.chunks_mut(dim)) {
+            for (k, aside) in aside.iter().enumerate() {
+                (text[k], image[k]) = (text[k] + aside, image[k] - aside);
+            }
+        }
+        for blank in seen.pool[..10 * dim].chunks_mut(dim) {
+            blank.iter_mut().zip(&aside).for_each(|(value, aside)| *value = aside + 0.3 * *value);
+        }
+    });
+    assert!(kinds(&findings).contains(&"hubs"), "{findings:?}");
+}
+
+#[test]
+fn a_pool_that_is_hit_more_than_pairs_would_be() {
+    // Learned by heart: pairs have directions of their own, which no other item has. With 40 pairs nothing can be
+    // seen of chance.
+    for pairs in [300, 40] {
+        let world = World { pairs, gap: 0.0, ..World::usual() };
+        let by_heart = found(&world, |seen| {
+            let dim = seen.dim;
+            let mut draws = Draws::new(8);
+            let apart: Vec<f64> = (0..dim).map(|_| draws.normal()).collect();
+            let halves = seen.texts.chunks_mut(dim).zip(seen.images.chunks_mut(dim));
+            for (pair, (text, image)) in halves.enumerate() {
+                let mut own = Draws::new(100 + pair as u64);
+                for k in 0..dim {
+                    let direction = 3.0 * own.normal();
+                    text[k] = direction + apart[k];
+                    image[k] = direction - apart[k];
+                }
+            }
+            seen.pool.chunks_mut(dim).for_each(|item| {
+                item.iter_mut().zip(&apart).for_each(|(value, apart)| *value += 0.5 * apart);
+            });
+        });
+        assert!(kinds(&by_heart).contains(&"pool-hit"), "{by_heart:?}");
+    }
+    // Images given as texts are like the pool of images.
+    let exchanged = found(&World { gap: 0.3, ..World::usual() }, |seen| {
+        std::mem::swap(&mut seen.images, &mut seen.texts);
+    });
+    assert!(
+        kinds(&exchanged).iter().any(|kind| ["pool-hit", "other-side"].contains(kind)),
+        "{exchanged:?}"
+    );
+}
+
+#[test]
+fn picks_that_look_like_nothing_paired() {
+    let world = World { pairs: 200, budget: 40, inner: 16, ..World::usual() };
+    let mut seen = world.seen();
+    assert_eq!(world.findings(&seen, VOptimal::default()), [], "clean");
+    // A tenth of the pool varies where nothing else does.
+    let (dim, mut draws) = (seen.dim, Draws::new(9));
+    for item in seen.pool.chunks_mut(dim).step_by(10) {
+        item[..16].iter_mut().for_each(|value| *value *= 0.1);
+        item[16..].iter_mut().for_each(|value| *value += 2.0 * draws.normal());
+    }
+    let findings = world.findings(&seen, VOptimal::default());
+    assert!(kinds(&findings).contains(&"strangers"), "{findings:?}");
 }
 
 #[test]

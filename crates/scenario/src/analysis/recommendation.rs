@@ -216,8 +216,10 @@ impl Evidence {
     pub fn because(&self) -> String {
         let Some(found) = &self.recommendation else { return String::new() };
         let baseline = &self.baseline;
-        let leader = found.leader.and_then(|leader| self.arm(&leader));
-        let ahead = leader.and_then(|arm| Some((arm.strategy, arm.difference.as_ref()?)));
+        // What is best by its mean may not be certain, where what is recommended is.
+        let told = if found.reason == Reason::Better { Some(found.strategy) } else { found.leader };
+        let told = told.and_then(|strategy| self.arm(&strategy));
+        let ahead = told.and_then(|arm| Some((arm.strategy, arm.difference.as_ref()?)));
         match (found.reason, ahead) {
             (Reason::Better, Some((name, less))) => {
                 format!("{name} is better than {baseline}: {}.", less.measured())

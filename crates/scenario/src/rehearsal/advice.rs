@@ -189,6 +189,11 @@ impl Advice {
         }
     }
 
+    /// Returns whether the models found right answers more often than chance, so that they can advise anything.
+    pub fn decides(&self) -> bool {
+        !self.scales.last().is_some_and(|scale| scale.near_chance.is_most())
+    }
+
     /// Returns whether more seeds would not change the answer.
     pub fn is_clear(&self) -> bool {
         self.choice != Choice::Unclear
@@ -235,8 +240,7 @@ impl Advice {
 
     /// Returns what to do, in a few words.
     pub fn headline(&self) -> String {
-        let last = self.scales.last();
-        if last.is_some_and(|scale| scale.near_chance.is_most()) {
+        if !self.decides() {
             return "Do not buy by this model yet.".to_owned();
         }
         match (&self.choice, &self.expected) {
@@ -539,6 +543,7 @@ mod tests {
         let says = "Do not buy by this model yet: in the rehearsal 20 of 24 models";
         assert!(found.sentence().starts_with(says), "{}", found.sentence());
         assert_eq!(found.headline(), "Do not buy by this model yet.");
+        assert!(!found.decides());
         let few = NearChance { models: 2, of: 24 };
         let found = advice(experiment("heads"), Scale { near_chance: few, ..scale(&OPEN) });
         assert_eq!(found.strategy.to_string(), "v-optimal");
