@@ -197,12 +197,14 @@ impl Dataset {
         answers: Vec<PathBuf>,
         pool_side: &str,
         images: Vec<PathBuf>,
-        out: PathBuf,
+        place: (PathBuf, f64, f64),
         how: How<'_>,
     ) -> PyResult<(usize, usize, usize, usize, Vec<(String, usize)>, usize)> {
         let (opened, side) = (self.opened.clone(), side_of(pool_side));
         how.work(py, move |progress| {
-            let addition = Addition::read(&opened, &answers, side, &images)?;
+            let (out, dev, test) = place;
+            let splits = DrawnSplits::new(dev, test)?;
+            let addition = Addition::read(&opened, &answers, side, &images)?.with_splits(splits);
             let added = addition.write(&out, &DatasetEncoders, progress)?;
             let refused = added.refused.into_iter().collect();
             Ok((added.captions, added.images, added.paired, added.known, refused, added.skipped))

@@ -31,7 +31,8 @@ def test_a_pool_is_enough(name: str, world: World) -> None:
         assert picks == nextpair.STRATEGIES[name]().query(pool=world.pool, budget=budget)
         for pairs in ((none, None), (none, none)):
             assert picks == nextpair.select(*pairs, world.pool, budget, name)
-    assert nextpair.select(pool=world.pool[:1], budget=1, strategy=name).indices.tolist() == [0]
+    # One item does not vary, of which v-optimal warns.
+    assert nextpair.select(pool=world.pool[:1], budget=1, strategy=name, guard="off").indices.tolist() == [0]
 
 
 @alone

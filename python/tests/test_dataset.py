@@ -163,4 +163,6 @@ def test_enlarge(tmp_path: Path) -> None:
     (tmp_path / "wrong.jsonl").write_text(json.dumps({"id": "nobody", "caption": "x"}) + "\n")
     with pytest.raises(nextpair.FileError, match="wrong.jsonl"):
         dataset.enlarge([tmp_path / "wrong.jsonl"], tmp_path / "never")
+    with pytest.raises(nextpair.NextpairError, match="test: 1.5 is not a share"):
+        dataset.enlarge(tmp_path / "answers.csv", tmp_path / "never", test=1.5)
     assert not (tmp_path / "never").exists()

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -28,21 +29,44 @@ const STEPS: [(&str, Work); 12] = [
     ("book", book::run),
 ];
 
-/// Runs `cargo xtask test [STEP]`: all steps, or one. `gpu` is none of them: it needs a GPU.
+/// What people run between edits: minutes, where all steps take half an hour.
+const QUICK: [(&str, Work); 3] = [STEPS[1], STEPS[2], ("unit tests", unit_tests)];
+
+/// Runs `cargo xtask test [STEP]`: all steps, or one; or `quick`. `gpu` is none of them: it needs a GPU.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     if let Some(("gpu", rest)) = arguments.split_first().map(|(name, rest)| (name.as_str(), rest)) {
         return gpu::test(rest);
     }
     ensure!(arguments.len() <= 1, "cargo xtask test takes a step at most");
     let chosen = arguments.first();
+    if chosen.is_some_and(|chosen| chosen == "quick") {
+        return run_steps(QUICK.into_iter());
+    }
     let wanted = |name: &str| chosen.is_none_or(|chosen| chosen == name);
     let names = STEPS.map(|(name, _)| name);
-    ensure!(names.into_iter().any(wanted), "no such step; there are {}, gpu", names.join(", "));
-    for (name, work) in STEPS.into_iter().filter(|(name, _)| wanted(name)) {
+    let known = names.join(", ");
+    ensure!(names.into_iter().any(wanted), "no such step; there are {known}, quick, gpu");
+    run_steps(STEPS.into_iter().filter(|(name, _)| wanted(name)))
+}
+
+/// Runs steps, and prints what each took: the longest is what to make shorter.
+fn run_steps(steps: impl Iterator<Item = (&'static str, Work)>) -> Result<()> {
+    let mut times = Vec::new();
+    for (name, work) in steps {
         eprintln!("== {name}");
+        let began = Instant::now();
         work().with_context(|| format!("the step '{name}' failed"))?;
+        times.push((name, began.elapsed().as_secs()));
+    }
+    for (name, seconds) in times {
+        eprintln!("{seconds:>6} s  {name}");
     }
     Ok(())
+}
+
+/// Runs the tests inside the crates, which start no program and no server.
+fn unit_tests() -> Result<()> {
+    succeed(&mut cargo(&["test", "--release", "--workspace", "--locked", "--lib"]))
 }
 
 fn clippy() -> Result<()> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use nextpair::data::dataset::{Dataset, FeatureSource, GivenVectors, PlacedAnswers};
+use nextpair::data::dataset::{Dataset, DrawnSplits, FeatureSource, GivenVectors, PlacedAnswers};
 use nextpair::data::{Side, open};
 use nextpair::encode::DatasetEncoders;
 use nextpair::{Added, Addition};
@@ -44,6 +44,12 @@ pub(crate) struct Args {
     /// the file]
     #[arg(long, value_name = "NAME", requires = "features")]
     name: Option<String>,
+    /// Move this share of the items that get their first caption to the split dev, drawn by their ids
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    dev: f64,
+    /// Move this share of them to the split test, on which `nextpair eval --against` tells whether a batch paid
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    test: f64,
     /// Print what was added as JSON
     #[arg(long)]
     json: bool,
@@ -87,7 +93,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(given) => given,
         None => &DatasetEncoders,
     };
-    let addition = Addition::of(&dataset, &said)?;
+    let splits = DrawnSplits::new(args.dev, args.test)?;
+    let addition = Addition::of(&dataset, &said)?.with_splits(splits);
     let bar = Bar::new();
     let added = addition.write(&args.out, source, &bar);
     bar.finish();

@@ -18,6 +18,8 @@ use crate::typed::{self, Flags};
 
 /// The most items that a suggested selection picks.
 const BUDGET: usize = 100;
+/// The share of the first captions to test on, where a dataset has no split for that.
+const TESTED: f64 = 0.2;
 
 /// A command line.
 pub(crate) struct Next(String);
@@ -158,9 +160,12 @@ pub(crate) fn annotate(
     }
 }
 
-/// Puts answers back into a dataset.
+/// Puts answers back into a dataset, some of them for a test if it has none.
 pub(crate) fn add(dataset: &Path, answers: &Path, side: Side, model: Option<&Path>) -> Next {
     let next = of_side(Next::new("add").path(dataset).path(answers), side).after(model);
+    let tests = |split: Option<&str>| [Some(TEST), Some(DEV)].contains(&split);
+    let can_test = Dataset::open(dataset).map_or(true, |open| open.items().splits().any(tests));
+    let next = if can_test { next } else { next.words(&format!("--test {TESTED}")) };
     next.words("--out").path(&fresh(dataset))
 }
 

@@ -18,8 +18,9 @@ use crate::{Error, Progress, Vectors};
 
 /// Refused items below which the pool takes their place.
 pub const FEWEST_REFUSED: usize = 10;
-/// Pairs below which they are not told from the pool.
-const FEWEST_PAIRED: usize = 30;
+/// Pairs, and pool items, below which they are not told from each other: of fewer than 50, a third of a pool without junk
+/// looked like nothing paired.
+const FEWEST_OF_RATIO: usize = 100;
 
 /// Items to learn from, at most, of each kind.
 const LEARNED_FROM: usize = 1000;
@@ -81,9 +82,9 @@ impl Usability {
     ) -> Result<Option<Self>, Error> {
         let refused = refused.filter(|refused| refused.rows() >= FEWEST_REFUSED);
         let (is_ratio, fewest) =
-            (refused.is_none(), if refused.is_none() { FEWEST_PAIRED } else { 1 });
+            (refused.is_none(), if refused.is_none() { FEWEST_OF_RATIO } else { 1 });
         let others = refused.unwrap_or(pool);
-        if accepted.rows() < fewest || others.rows() == 0 {
+        if accepted.rows() < fewest || others.rows() < fewest {
             return Ok(None);
         }
         let what = if is_ratio { "the pool's features" } else { "the refused items" };
@@ -342,12 +343,14 @@ mod tests {
     #[test]
     fn too_few_teach_nothing() {
         let mut draws = Draws::new(4);
-        let (good, junk) = (around(&mut draws, 1.0, 29), around(&mut draws, -1.0, 9));
+        let (good, junk) = (around(&mut draws, 1.0, 99), around(&mut draws, -1.0, 9));
         let learn = |paired: &Matrix, refused: Option<&Matrix>| {
             Usability::learn(paired, refused, &good, 0, &()).unwrap()
         };
         assert!(learn(&good, Some(&junk)).is_none() && learn(&good, None).is_none());
-        let enough = around(&mut draws, 1.0, 30);
-        assert!(learn(&enough, Some(&junk)).is_some_and(|learned| learned.is_ratio));
+        let enough = around(&mut draws, 1.0, 100);
+        assert!(learn(&enough, Some(&junk)).is_none(), "the pool is too small");
+        let learned = Usability::learn(&enough, Some(&junk), &enough, 0, &()).unwrap();
+        assert!(learned.is_some_and(|learned| learned.is_ratio));
     }
 }

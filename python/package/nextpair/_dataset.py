@@ -334,20 +334,23 @@ class Dataset:
         pool_side: Side = "image",
         *,
         images: Place | None = None,
+        dev: float = 0.0,
+        test: float = 0.0,
         progress: bool | Listener | None = None,
         threads: int | None = None,
     ) -> Enlarged:
         """Makes a larger dataset, in the new folder `out`, with what people said; this one stays as it is.
 
         `answers` are files as `nextpair add` takes them. New captions get features from the encoder that made
-        the others, if the dataset knows it.
+        the others, if the dataset knows it. `dev` and `test` are shares of the items that get their first caption,
+        drawn by their ids.
         """
         files = [answers] if isinstance(answers, (str, PathLike)) else list(answers)
         folders = [] if images is None else [Path(images)]
         with listening(progress) as listener:
             how: _engine.How = (thread_count(threads), listener)
             side = _side("pool_side", pool_side)
-            added = self._engine.enlarge([Path(file) for file in files], side, folders, Path(out), how)
+            added = self._engine.enlarge([Path(file) for file in files], side, folders, (Path(out), dev, test), how)
         return Enlarged(Dataset(out), *added[:4], dict(added[4]), added[5])
 
     def __repr__(self) -> str:

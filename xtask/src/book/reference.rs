@@ -33,7 +33,7 @@ pub(super) fn write(binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks what [`write`] writes, and the page of the API.
+/// Checks what [`write()`] writes, and the page of the API.
 pub(super) fn check(binary: &Path) -> Result<()> {
     for (path, text) in generated(binary)? {
         let same = std::fs::read_to_string(path)? == text;

@@ -130,7 +130,7 @@ fn each_command_names_the_next() {
     );
     let served = typed(folder, &line);
     let found = served.stderr.lines().find_map(|line| line.strip_prefix("next        "));
-    let add = "nextpair add 'my photos-2' picks.answers.jsonl --after model --out 'my photos-3'";
+    let add = "nextpair add 'my photos-2' picks.answers.jsonl --after model --test 0.2 --out 'my photos-3'";
     assert_eq!(found, Some(add), "{}", served.stderr);
     let added = typed(folder, add);
     assert!(
@@ -140,11 +140,10 @@ fn each_command_names_the_next() {
     );
     let train = "nextpair train 'my photos-3' --model vse++ --after model --out model-2";
     assert_eq!(next(&added), train);
-    // Nothing is left to pick: the model is looked at.
+    // Nothing is left to pick: the models are compared.
     let trained = typed(folder, &(next(&added) + " --epochs 1 --dim 16"));
-    let search = next(&trained);
-    assert!(search.starts_with("nextpair search model-2 'my photos-3' "), "{search}");
-    typed(folder, &search);
+    assert_eq!(next(&trained), "nextpair eval model-2 'my photos-3' --against model");
+    typed(folder, &next(&trained));
 
     // Selections on files, whole and in shards.
     let example = typed(folder, "nextpair example world");
@@ -226,10 +225,11 @@ fn captions_typed_in_a_browser_are_found_by_the_next_model() {
     let said = app.until("the answers are handed over", |said| {
         said.lines().find_map(|line| line.strip_prefix("next        ")).map(str::to_owned)
     });
-    assert_eq!(said, "nextpair add photos-2 picks.answers.jsonl --out photos-3");
+    assert_eq!(said, "nextpair add photos-2 picks.answers.jsonl --test 0.2 --out photos-3");
     assert_eq!(json_lines(&fs::read_to_string(answers).unwrap()).len(), BATCH);
     drop(app);
-    let added = typed(album.folder.path(), &said);
+    // All of them are to be learned.
+    let added = typed(album.folder.path(), &said.replace("--test 0.2 ", ""));
     assert!(
         added.stdout.starts_with("captions    10 added\npaired      10 more items\n"),
         "{}",

@@ -59,16 +59,6 @@ impl Desk<'_> {
         (done, line)
     }
 
-    /// Puts some captioned items of a dataset into a split.
-    fn puts_aside(&self, dataset: &str, split: &str) {
-        let path = self.folder.join(dataset).join("items.jsonl");
-        let mut items = json_lines(&fs::read_to_string(&path).unwrap());
-        let whole = items.iter_mut().filter(|item| item["captions"][0].is_string());
-        whole.step_by(4).for_each(|item| item["split"] = split.into());
-        let lines: String = items.iter().map(|item| format!("{item}\n")).collect();
-        fs::write(path, lines).unwrap();
-    }
-
     /// Picks a batch as told, and goes on by the next lines to a verdict on it. The batch after that is picked
     /// likewise.
     fn buys(&self, trained: &Run, decided: &str, flags: &str) {
@@ -121,8 +111,8 @@ fn photographs_without_captions_end_with_a_verdict() {
     let select = next(&embedded).replace("--budget 60", "--budget 30");
     let (done, train) = desk.follows(&desk.types(&select), "train");
     assert_eq!(done.len(), 2, "annotate and add");
-    // Nobody could say at the import which images will have captions.
-    desk.puts_aside("photos-2", "test");
+    // Nobody could say at the import which images will have captions, so those are drawn that get the first.
+    assert!(done[1].0.contains(" --test 0.2 "), "{}", done[1].0);
     let trained = desk.types(&format!("{train} {SMALL}"));
     desk.buys(&trained, "--budget 7 --strategy core-set", "--dim 8");
 }
@@ -140,9 +130,8 @@ fn embeddings_end_with_a_verdict() {
         false => "\n".to_owned(),
     });
     fs::write(folder.path().join("captions.txt"), captions.collect::<String>()).unwrap();
-    let imported =
-        desk.types("nextpair import embeddings images.npy vectors --captions captions.txt");
-    desk.puts_aside("vectors", "test");
+    let imported = desk
+        .types("nextpair import embeddings images.npy vectors --captions captions.txt --test 0.25");
     let trained = desk.types(&format!("{} {SMALL} --device cpu", next(&imported)));
     desk.buys(&trained, "--budget 5 --strategy novelty --device cpu", "--device cpu");
 }
@@ -251,7 +240,7 @@ fn a_batch_goes_to_a_spreadsheet_and_to_label_studio() {
     desk.types("nextpair embed photos --image-model image.onnx --pooled");
     let select = "nextpair select photos --budget 5 --out picks.jsonl";
     let selected = desk.types(&format!("{select} --tasks ask.csv --tasks ask.json"));
-    assert_eq!(next(&selected), "nextpair add photos ask.csv --out photos-2");
+    assert_eq!(next(&selected), "nextpair add photos ask.csv --test 0.2 --out photos-2");
     let sheet = fs::read_to_string(path("ask.csv")).unwrap();
     let mut filled = String::new();
     for (at, line) in sheet.lines().enumerate() {

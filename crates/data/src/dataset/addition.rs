@@ -5,7 +5,9 @@ use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
 
 use super::enlarged::{Enlargement, New};
-use super::{Dataset, Draft, FeatureSet, FeatureSource, NewImages, NewRows, Per, PlacedAnswers};
+use super::{
+    Dataset, Draft, DrawnSplits, FeatureSet, FeatureSource, NewImages, NewRows, Per, PlacedAnswers,
+};
 use crate::queue::{Answer, Said, act, standing};
 use crate::{Error, Progress, Side};
 
@@ -94,6 +96,12 @@ impl<'a> Addition<'a> {
         Ok(Addition { dataset, answers, images, added, known, paired })
     }
 
+    /// Moves shares of the items that get their first caption to dev and test, drawn by their ids.
+    pub fn with_splits(mut self, splits: DrawnSplits) -> Self {
+        self.added.splits = splits;
+        self
+    }
+
     /// Writes the enlarged dataset `out`, a new folder, whole or not at all. New captions and images
     /// get features from `source`; captions that cannot be encoded are added without. An `out` that an earlier call
     /// finished is left as it is: its process may have been killed before it could say so.
@@ -152,6 +160,10 @@ impl<'a> Addition<'a> {
         let expected = self.dataset.enlarged_manifest(&self.added, found.manifest.features.clone());
         if expected? != found.manifest
             || found.answers()? != self.dataset.answers_with(&self.answers)?
+            || !self
+                .dataset
+                .drawn(&self.added)
+                .all(|(index, split)| found.items.split_of(index) == Some(split))
         {
             return Ok(None);
         }

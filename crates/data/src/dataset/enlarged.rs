@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::new_images::{bare_name, check_bytes};
 use super::{
-    Dataset, Draft, FeatureSet, Features, ITEMS, Item, Manifest, NewImages, NewRows, Per, TRAIN,
+    Dataset, Draft, DrawnSplits, FeatureSet, Features, ITEMS, Item, Manifest, NewImages, NewRows,
+    Per, TRAIN,
 };
 use crate::queue::{Answer, Said, act, read_lines};
 use crate::{Error, Side, ordinary};
@@ -28,6 +29,8 @@ pub(super) struct Enlargement {
     pub(super) images: Vec<(String, PathBuf)>,
     /// Captions by item, old and new.
     captions: BTreeMap<usize, Vec<AddedCaption>>,
+    /// The splits that are drawn from items that had no caption before.
+    pub(super) splits: DrawnSplits,
 }
 
 /// A caption to add to an item.
@@ -245,8 +248,21 @@ impl Dataset {
         of_images.map(|set| self.open_features(set)).collect()
     }
 
+    /// The items that get their first captions, with the splits that they are drawn for.
+    pub(super) fn drawn<'a>(
+        &'a self,
+        added: &'a Enlargement,
+    ) -> impl Iterator<Item = (usize, &'static str)> + 'a {
+        added.captions.keys().filter_map(|&index| {
+            let item = self.item(index, added);
+            let split = added.splits.split_of(&item.id, item.split.as_deref())?;
+            item.captions.is_empty().then_some((index, split))
+        })
+    }
+
     /// Copies unchanged lines byte for byte.
     fn write_items(&self, file: &mut impl Write, added: &Enlargement) -> io::Result<()> {
+        let drawn: HashMap<usize, &str> = self.drawn(added).collect();
         (0..self.items.len() + added.images.len()).try_for_each(|index| {
             match added.captions.get(&index) {
                 None if index < self.items.len() => file.write_all(self.items.line(index)),
@@ -254,6 +270,7 @@ impl Dataset {
                     let mut item = self.item(index, added);
                     let captions = captions.into_iter().flatten();
                     item.captions.extend(captions.map(|caption| caption.text.clone()));
+                    item.split = drawn.get(&index).map(|split| (*split).to_owned()).or(item.split);
                     write_line(file, &item)
                 }
             }
