@@ -63,6 +63,8 @@ struct Report {
     captions: usize,
     images: usize,
     paired: usize,
+    dev: usize,
+    test: usize,
     known: usize,
     refused: BTreeMap<String, usize>,
     skipped: usize,
@@ -145,6 +147,8 @@ impl Report {
             captions: added.captions,
             images: added.images,
             paired: added.paired,
+            dev: added.drawn[0],
+            test: added.drawn[1],
             known: added.known,
             refused: added.refused.clone(),
             skipped: added.skipped,
@@ -163,6 +167,12 @@ impl Report {
             text += &format!("images      {} brought by people\n", grouped(self.images));
         }
         text += &format!("paired      {} more items\n", grouped(self.paired));
+        for (split, count) in [("dev", self.dev), ("test", self.test)] {
+            if count > 0 {
+                let count = grouped(count);
+                text += &format!("{split:<11} {count} of them, which nothing is learned from\n");
+            }
+        }
         if !self.refused.is_empty() {
             let items: usize = self.refused.values().sum();
             let mut reasons: Vec<(&String, &usize)> = self.refused.iter().collect();

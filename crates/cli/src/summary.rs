@@ -94,8 +94,8 @@ impl Summary {
         if let Some(spent) = self.spent {
             say!("spent       {spent:.2}");
         }
-        if let Some(left_out) = self.left_out {
-            say!("left out    {left_out} that look like what annotators skipped");
+        if let Some(left_out) = self.left_out.filter(|&count| count > 0) {
+            say!("left out    {left_out} that people may refuse");
         }
         if let Some(duplicates) = self.duplicates {
             say!("duplicates  {duplicates} left out of the pool");

@@ -14,14 +14,15 @@ use nextpair_core::{Matrix, draw};
 
 use crate::duplicates::{copies_among, first_copies};
 use crate::score::Scorer;
+use crate::selection::one_each;
 use crate::threshold::Measures;
 use crate::{Error, Pick, Picks, Problem, Progress, Strategy, Usability, Vectors};
 pub use chance::Chance;
 use pairs::Sample;
 
-/// Purpose of the draw of pool items that picks are compared with, and their number at most.
+/// Purpose of the draws of pairs and pool items that picks are compared with, and their number at most.
 const STRANGERS: u64 = 24;
-const COMPARED: usize = 1000;
+const COMPARED: usize = 500;
 /// Picks that look like nothing paired speak from this count on, if their share exceeds that of the pool by this and
 /// three standard errors.
 const STRANGE: (usize, f64) = (5, 0.2);
@@ -141,6 +142,8 @@ pub struct Known<'a> {
     pub chance: Option<Chance>,
     /// The numbers of all pool items: their vectors, or their rows of similarities.
     pub pool: Option<Matrix>,
+    /// The vectors of all pool items that are of the same space as the next two.
+    pub vectors: Option<Matrix>,
     /// One vector for every pick, in their order.
     pub picked: Option<Matrix>,
     /// One vector for every paired item on the side of the pool.
@@ -185,6 +188,7 @@ impl Problem {
         let known = Known {
             problem: Some(&problem),
             pool: self.pool_rows(),
+            vectors: features.map(|features| features.pool.clone()),
             picked: features.map(|features| features.pool.gather(&picks.indices())),
             paired: features.map(|features| features.paired.clone()),
             anchors: self.anchor_vectors().cloned(),
@@ -247,9 +251,8 @@ impl Known<'_> {
             return Ok(found);
         }
         found.extend(chance::hubs(chance.as_ref(), picks));
-        let top_k =
-            self.problem.and_then(|problem| Some(problem.matching().ok()?.rule.hits().top_k));
-        found.extend(chance::pool_hit(chance.as_ref(), picks, top_k));
+        let rule = self.problem.and_then(|problem| Some(&problem.matching().ok()?.rule));
+        found.extend(rule.and_then(|rule| chance::pool_hit(chance.as_ref(), picks, rule)));
         if let Some(chance) = chance {
             found.extend(chance.false_negatives(picks, &self.explained(picks, progress)?));
         }
@@ -260,24 +263,31 @@ impl Known<'_> {
         self.problem.map_or(0, Problem::seed)
     }
 
-    /// Picks that look like nothing paired, if they are many more than of the pool.
+    /// Picks that look like nothing paired, if they are many more than of the pool. Samples of pool and pairs tell.
     fn strangers(&self, progress: &dyn Progress) -> Result<Option<Finding>, Error> {
-        let (Some(pool), Some(picked), Some(paired)) = (&self.pool, &self.picked, &self.paired)
+        let (Some(pool), Some(picked), Some(paired)) = (&self.vectors, &self.picked, &self.paired)
         else {
             return Ok(None);
         };
-        // A pool may be given by its similarities.
-        if [pool, picked].iter().any(|of| of.dim() != paired.dim() || of.locals() > 1) {
-            return Ok(None);
-        }
-        let Some(learned) = Usability::learn(paired, None, pool, self.seed(), progress)? else {
-            return Ok(None);
+        let drawn = |of: &Matrix| {
+            let rows = draw::sample(self.seed(), STRANGERS, of.rows(), COMPARED);
+            one_each(&of.gather(&rows), progress)
         };
-        let drawn = draw::sample(self.seed(), STRANGERS, pool.rows(), COMPARED);
-        let of_pool = (learned.strange(&pool.gather(&drawn))?, drawn.len());
-        let (picks, of) = (learned.strange(picked)?, picked.rows());
-        let told = chance::exceeds((picks, of), of_pool, STRANGE);
-        let in_pool = of_pool.0 as f64 / of_pool.1.max(1) as f64;
+        let (pool, paired) = (drawn(pool)?, drawn(paired)?);
+        let count = || -> Result<Option<[usize; 2]>, Error> {
+            let learned = Usability::learn(&paired, None, &pool, self.seed(), progress)?;
+            let learned = learned.filter(|_| picked.dim() == paired.dim());
+            learned.map(|it| Ok([it.strange(picked)?, it.strange(&pool)?])).transpose()
+        };
+        let (picks, of_pool) = match count() {
+            Ok(Some([picks, of_pool])) => (picks, of_pool),
+            Err(Error::Stopped) => return Err(Error::Stopped),
+            // What a strategy does not read need not be comparable.
+            Ok(None) | Err(_) => return Ok(None),
+        };
+        let (of, drawn) = (picked.rows(), pool.rows());
+        let told = chance::exceeds((picks, of), (of_pool, drawn), STRANGE);
+        let in_pool = of_pool as f64 / drawn as f64;
         Ok(told.then_some(Finding::Strangers { picks, of, in_pool }))
     }
 

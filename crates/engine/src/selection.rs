@@ -310,12 +310,12 @@ pub fn pick<C: Candidates>(
         return Ok((picks, Vec::new()));
     }
     let ItemNumbers { rows, vectors, anchors } = from.numbers()?;
-    let (mut picked, mut paired) = (None, None);
-    if let Some((pool, of_pairs)) = vectors {
-        picked = Some(one_each(&picked_rows(&pool, &picks.indices()), progress)?);
-        paired = Some(one_each(&of_pairs, progress)?);
+    let mut known = Known { problem: Some(problem), pool: rows, anchors, ..Known::default() };
+    if let Some((pool, paired)) = vectors {
+        known.picked = Some(one_each(&picked_rows(&pool, &picks.indices()), progress)?);
+        known.paired = Some(one_each(&paired, progress)?);
+        known.vectors = Some(pool);
     }
-    let known = Known { problem: Some(problem), chance: None, pool: rows, picked, paired, anchors };
     let found = known.inspect(&picks, progress)?;
     Ok((picks, found))
 }

@@ -5,6 +5,7 @@
 //! lies on all sides of the mean, as shuffled vectors do. Before there are enough refusals, paired items are told from the
 //! pool, and the odds are a ratio of densities: how often items like this one are paired for one that is in the pool.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use nextpair_core::{Matrix, draw};
@@ -33,7 +34,7 @@ const COMPARED_WITH: u64 = 23;
 const PENALTY: f64 = 0.01;
 /// Steps of gradient descent: the penalty makes the problem well conditioned.
 const STEPS: usize = 300;
-/// A squared cosine from which on two items are the same one: an item is no evidence of itself.
+/// A squared cosine from which on two items are the same: an item is no evidence of itself.
 const SAME: f64 = 1.0 - 1e-9;
 /// The mean squared cosine of items that have nothing in common with any.
 const LEAST: f64 = 1e-9;
@@ -84,20 +85,19 @@ impl Usability {
         let (is_ratio, fewest) =
             (refused.is_none(), if refused.is_none() { FEWEST_OF_RATIO } else { 1 });
         let others = refused.unwrap_or(pool);
-        if accepted.rows() < fewest || others.rows() < fewest {
+        // Only what is learned from is read.
+        let [some, other] = [accepted, others]
+            .map(|set| set.gather(&draw::sample(seed, SAMPLED, set.rows(), LEARNED_FROM)));
+        if distinct(&some) < fewest || distinct(&other) < fewest {
             return Ok(None);
         }
         let what = if is_ratio { "the pool's features" } else { "the refused items" };
-        let accepted = Vectors::new(accepted.clone(), "the accepted items")?;
-        let others = Vectors::new(others.clone(), what)?;
-        let [some, other] =
-            [&accepted, &others].map(|set| draw::sample(seed, SAMPLED, set.len(), LEARNED_FROM));
-        let mean = mean_of(&[(&accepted, &some), (&others, &other)], accepted.dim());
-        let kinds = [(&accepted, some), (&others, other)];
-        let directions = kinds.each_ref().map(|(set, items)| {
-            let centred = Centred::new(&set.matrix().gather(items), &mean, set.device());
-            directions(&centred, 0..items.len())
-        });
+        let accepted = Vectors::new(some, "the accepted items")?;
+        let others = Vectors::new(other, what)?;
+        let every = [&accepted, &others].map(|set| (0..set.len() as u32).collect::<Vec<u32>>());
+        let mean = mean_of(&[(&accepted, &every[0]), (&others, &every[1])], accepted.dim());
+        let directions = [&accepted, &others]
+            .map(|set| directions(&Centred::new(set.matrix(), &mean, set.device()), 0..set.len()));
         let (energies, examples) = Energies::learn(directions, accepted.dim(), seed);
         let weights = examples.fit(accepted.dim(), progress)?;
         Ok(Some(Usability { weights, mean, energies, is_ratio }))
@@ -111,7 +111,7 @@ impl Usability {
             return Err(Error::DimensionMismatch {
                 left: "the pool's features",
                 left_dim: items.dim(),
-                right: "the features of earlier picks",
+                right: "the features of the pairs",
                 right_dim: self.mean.len(),
             });
         }
@@ -210,16 +210,12 @@ fn standardised(energies: [f64; 2], scale: [(f64, f64); 2]) -> [f64; 2] {
     [0, 1].map(|k| (energies[k] - scale[k].0) * scale[k].1)
 }
 
-/// The logarithm of the mean squared cosine, of all but the item itself and its copies.
+/// The logarithm of the mean squared cosine, of all but the item itself. Copies of it are evidence.
 fn energy(cosines: &[f64]) -> f64 {
-    let (mut sum, mut count) = (0.0, 0usize);
-    for square in cosines.iter().map(|cosine| cosine * cosine) {
-        if square < SAME {
-            sum += square;
-            count += 1;
-        }
-    }
-    ln(sum / count.max(1) as f64 + LEAST)
+    let own = cosines.iter().position(|cosine| cosine * cosine >= SAME);
+    let others = || cosines.iter().enumerate().filter(|(at, _)| Some(*at) != own);
+    let sum = others().fold(0.0, |sum, (_, cosine)| sum + cosine * cosine);
+    ln(sum / others().count().max(1) as f64 + LEAST)
 }
 
 impl Examples {
@@ -268,6 +264,11 @@ impl Examples {
 fn score(weights: &[f64], direction: &[f64], energies: [f64; 2]) -> f64 {
     let (of_direction, rest) = weights.split_at(direction.len());
     dot(direction, of_direction) + dot(&energies, rest) + rest[2]
+}
+
+/// The number of different rows: several captions of an image are one item.
+fn distinct(matrix: &Matrix) -> usize {
+    (0..matrix.rows()).map(|row| matrix.row_bytes(row)).collect::<HashSet<_>>().len()
 }
 
 /// Vectors less the mean, at unit length, one after the other.
@@ -338,6 +339,22 @@ mod tests {
             let (usable, junk) = (mean(&found[..400]), mean(&found[400..]));
             assert!(usable > 0.8 && junk < junk_at_most, "{usable} {junk}");
         }
+    }
+
+    #[test]
+    fn copies_of_refused_items_are_refused() {
+        let mut draws = Draws::new(6);
+        let good = around(&mut draws, 1.0, 200);
+        // All refused items are one blank picture, and so are some of the pool, nearly.
+        let blank: Vec<f64> = (0..16).map(|_| draws.normal()).collect();
+        let junk = Matrix::from_f64(16, &blank.repeat(20));
+        let near: Vec<f64> =
+            blank.repeat(10).iter().map(|value| value + 0.02 * draws.normal()).collect();
+        let pool = good.followed_by(&Matrix::from_f64(16, &near)).unwrap();
+        let learned = Usability::learn(&good, Some(&junk), &pool, 0, &()).unwrap().unwrap();
+        let found = learned.of(&pool).unwrap();
+        assert!(found[200..].iter().all(|&usable| usable < 0.2), "{:?}", &found[200..]);
+        assert!(found[..200].iter().sum::<f64>() > 160.0);
     }
 
     #[test]

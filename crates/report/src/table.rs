@@ -114,7 +114,7 @@ pub(super) fn forecasts(evidence: &Evidence) -> String {
         "Items",
         "Rank now",
         "Expected rank",
-        "Expected R@1",
+        "R@1 gain",
         "Hard",
         "Cost",
         "Cost per point",
@@ -137,7 +137,7 @@ pub(super) fn forecasts(evidence: &Evidence) -> String {
                 money(cost / r1.high),
                 money(cost / r1.low)
             ),
-            Some(_) => "may add nothing".to_owned(),
+            Some(_) => "not certain".to_owned(),
         };
         let hard = forecast.log_rank.hard_negatives;
         let seeds = match forecast.seeds {

@@ -136,7 +136,7 @@ fn against(evidence: &Evidence, arm: &ArmEvidence) -> String {
         format!(", one of its captions is worth {} random ones", worth(&known))
     });
     format!(
-        "{verdict}: mean log rank {}{worth}{seeds}.{needed}{last} R@1-sum {:.1} against {:.1}, difference {}.",
+        "{verdict}: its mean log rank differs by {}{worth}{seeds}.{needed}{last} R@1-sum {:.1} against {:.1}, difference {}.",
         signed_fine(&difference.last_log_rank),
         own.sum,
         theirs.sum,
@@ -223,7 +223,7 @@ mod tests {
         };
         let fixture = Fixture::default().two_arms();
         let few = answer(&analysis(&fixture)).remove(0);
-        let says = "2 seeds are too few to tell hard-negative from random: mean log rank −0.150 (2 seeds: no interval)";
+        let says = "2 seeds are too few to tell hard-negative from random: its mean log rank differs by −0.150 (2 seeds: no interval)";
         assert!(few.starts_with(says), "{few}");
         let unclear = few;
         let then =
@@ -235,7 +235,7 @@ mod tests {
         let sure = Fixture::default().two_arms().seeds(&[0, 1, 2, 3]);
         let better = answer(&analysis(&sure)).remove(0);
         assert!(
-            better.starts_with("hard-negative is better than random: mean log rank"),
+            better.starts_with("hard-negative is better than random: its mean log rank differs by"),
             "{better}"
         );
         assert!(better.contains(", one of its captions is worth "), "{better}");

@@ -35,7 +35,7 @@ pub use recommendation::{MOST_SEEDS, NextBatch, Reason, Recommendation};
 pub use time::{PhaseTime, Time};
 
 /// The version of `results.json`.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The percentage of picks without their other half from which on there is a warning.
 const MUCH_REFUSED: f64 = 5.0;
@@ -43,7 +43,7 @@ const MUCH_REFUSED: f64 = 5.0;
 /// The evidence of one experiment, of several pooled ones, or of several side by side.
 #[derive(Clone, Debug, Serialize)]
 pub struct Analysis {
-    /// The version of the format, 1.
+    /// The version of the format, 2.
     pub nextpair_report: u32,
     /// The version of nextpair that wrote the results.
     pub version: String,

@@ -185,7 +185,7 @@ def _curve(arm: dict[str, Any], measure: Measure) -> list[dict[str, Any]]:
     if measure == "log_rank":
         both = [one["both"] for one in arm["log_rank"]]
         return [{end: None if one[end] is None else one[end] / 2 for end in ("mean", "low", "high")} for one in both]
-    rounds = next((recall["rounds"] for recall in arm["recall"] if recall["k"] == _DEPTHS[measure]), [])
+    rounds: list[dict[str, Any]] = next((recall["rounds"] for recall in arm["recall"] if recall["k"] == _DEPTHS[measure]), [])
     return [one["both"] for one in rounds]
 
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::enlarged::{Enlargement, New};
 use super::{
-    Dataset, Draft, DrawnSplits, FeatureSet, FeatureSource, NewImages, NewRows, Per, PlacedAnswers,
+    DEV, Dataset, Draft, DrawnSplits, FeatureSet, FeatureSource, NewImages, NewRows, Per,
+    PlacedAnswers, TEST,
 };
 use crate::queue::{Answer, Said, act, standing};
 use crate::{Error, Progress, Side};
@@ -34,6 +35,8 @@ pub struct Added {
     pub images: usize,
     /// Items that were not paired before: images without a caption, texts without an image.
     pub paired: usize,
+    /// Those of them that were drawn for the splits dev and test.
+    pub drawn: [usize; 2],
     /// Answers that the dataset had already.
     pub known: usize,
     /// Items that people refused in these answers and nobody paired, by reason.
@@ -147,11 +150,21 @@ impl<'a> Addition<'a> {
             captions: self.added.captions().count(),
             images: self.added.images.len(),
             paired: self.paired,
+            drawn: [DEV, TEST].map(|split| {
+                let splits = self.dataset.drawn(&self.added).into_values().flatten();
+                splits.filter(|drawn| drawn == split).count()
+            }),
             known: self.known,
             refused,
             skipped,
             features,
         }
+    }
+
+    /// Whether the items that got their first captions are in the splits that they are drawn for.
+    fn has_splits(&self, found: &Dataset) -> bool {
+        let drawn = self.dataset.drawn(&self.added);
+        drawn.iter().all(|(&index, split)| found.items.split_of(index) == split.as_deref())
     }
 
     /// Opens `out` if it is exactly this dataset with these answers. Features may have been added to it since.
@@ -160,10 +173,7 @@ impl<'a> Addition<'a> {
         let expected = self.dataset.enlarged_manifest(&self.added, found.manifest.features.clone());
         if expected? != found.manifest
             || found.answers()? != self.dataset.answers_with(&self.answers)?
-            || !self
-                .dataset
-                .drawn(&self.added)
-                .all(|(index, split)| found.items.split_of(index) == Some(split))
+            || !self.has_splits(&found)
         {
             return Ok(None);
         }

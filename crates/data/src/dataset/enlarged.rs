@@ -248,21 +248,20 @@ impl Dataset {
         of_images.map(|set| self.open_features(set)).collect()
     }
 
-    /// The items that get their first captions, with the splits that they are drawn for.
-    pub(super) fn drawn<'a>(
-        &'a self,
-        added: &'a Enlargement,
-    ) -> impl Iterator<Item = (usize, &'static str)> + 'a {
-        added.captions.keys().filter_map(|&index| {
-            let item = self.item(index, added);
-            let split = added.splits.split_of(&item.id, item.split.as_deref())?;
-            item.captions.is_empty().then_some((index, split))
-        })
+    /// The items that get their first captions, with their splits, some of which are drawn.
+    pub(super) fn drawn(&self, added: &Enlargement) -> HashMap<usize, Option<String>> {
+        let items = added.captions.keys().map(|&index| (index, self.item(index, added)));
+        let first = items.filter(|(_, item)| item.captions.is_empty());
+        let drawn = first.map(|(index, item)| {
+            let split = added.splits.split_of(&item.id, item.split.as_deref());
+            (index, split.map(str::to_owned).or(item.split))
+        });
+        drawn.collect()
     }
 
     /// Copies unchanged lines byte for byte.
     fn write_items(&self, file: &mut impl Write, added: &Enlargement) -> io::Result<()> {
-        let drawn: HashMap<usize, &str> = self.drawn(added).collect();
+        let drawn = self.drawn(added);
         (0..self.items.len() + added.images.len()).try_for_each(|index| {
             match added.captions.get(&index) {
                 None if index < self.items.len() => file.write_all(self.items.line(index)),
@@ -270,7 +269,7 @@ impl Dataset {
                     let mut item = self.item(index, added);
                     let captions = captions.into_iter().flatten();
                     item.captions.extend(captions.map(|caption| caption.text.clone()));
-                    item.split = drawn.get(&index).map(|split| (*split).to_owned()).or(item.split);
+                    item.split = drawn.get(&index).cloned().unwrap_or(item.split);
                     write_line(file, &item)
                 }
             }

@@ -9,7 +9,7 @@ use nextpair_core::{Draws, draw};
 use super::Finding;
 use super::pairs::{Sample, median};
 use crate::canonical::exp;
-use crate::{Pick, Picks, Problem};
+use crate::{Pick, Picks, Problem, Rule};
 
 /// Purpose of the draws.
 const SPLIT: u64 = 22;
@@ -128,8 +128,8 @@ impl Sample {
     }
 }
 
-/// Picks that hit at least half of the anchors, if there are more of them than by chance. With too few pairs for
-/// that, those that hit all anchors, if they are half of the picks.
+/// Picks that hit at least half of the anchors, if there are more of them than by chance. With too few pairs to
+/// see chance, those that hit all anchors, if they are half of the picks.
 pub(super) fn hubs(chance: Option<&Chance>, picks: &Picks) -> Option<Finding> {
     let anchors = picks.thresholds.len();
     let share = if chance.is_some() { HUB } else { 1.0 };
@@ -150,17 +150,15 @@ pub(super) fn hubs(chance: Option<&Chance>, picks: &Picks) -> Option<Finding> {
 
 /// Items of the pool with a hit, if there are more of them than if pairs were the pool. Then an item would be among the
 /// `top_k` of an anchor's rivals for one anchor in `rivals / top_k`, so with too few pairs to see more, it has a hit with
-/// a probability of at most `1 - exp(-top_k)`, unless hits shun each other.
-pub(super) fn pool_hit(
-    chance: Option<&Chance>,
-    picks: &Picks,
-    top_k: Option<usize>,
-) -> Option<Finding> {
+/// a probability of at most `1 - exp(-top_k)`, unless hits shun each other. With fewer rivals than anchors thresholds are
+/// lower, of which chance knows nothing.
+pub(super) fn pool_hit(chance: Option<&Chance>, picks: &Picks, rule: &Rule) -> Option<Finding> {
     let (hit, of) = (picks.hard_negatives? as usize, picks.pool);
     let (of_chance, played) = match chance {
+        _ if rule.rivals().len() < rule.anchors().len() => return None,
         Some(chance) => (chance.hit, chance.pool),
         None => {
-            let most = 1.0 - exp(-(top_k? as f64));
+            let most = 1.0 - exp(-(rule.hits().top_k as f64));
             ((most * of as f64).ceil() as usize, of)
         }
     };

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use nextpair_scenario::numbers::{self, grouped, signed, tenths};
 use nextpair_scenario::{
-    ArmEvidence, Estimate, Evidence, Forecast, MOST_SEEDS, NextBatch, Reason, Recommendation,
-    Verdict,
+    Annotator, ArmEvidence, Estimate, Evidence, Forecast, MOST_SEEDS, NextBatch, Reason,
+    Recommendation, Verdict,
 };
 
 use super::Sections;
@@ -124,12 +124,13 @@ fn sure(evidence: &Evidence, found: &Recommendation) -> (String, String) {
             let saved = saved.map_or(String::new(), |saved| format!(" So far it saved {saved}."));
             (
                 "Sure".to_owned(),
-                format!("The 95 % interval over {seeds} is above {baseline}.{saved}"),
+                format!("Over {seeds} its 95 % interval is better than {baseline}.{saved}"),
             )
         }
-        Reason::AllWorse => {
-            ("Sure".to_owned(), format!("All 95 % intervals over {seeds} are below {baseline}."))
-        }
+        Reason::AllWorse => (
+            "Sure".to_owned(),
+            format!("Over {seeds} all 95 % intervals are worse than {baseline}."),
+        ),
         Reason::NoneBetter => (
             "Not settled".to_owned(),
             format!("Over {seeds} the leader’s 95 % interval contains zero."),
@@ -154,6 +155,12 @@ fn settle(evidence: &Evidence, found: &Recommendation) -> (String, String) {
     });
     let leader = found.leader.map_or(String::new(), |leader| escaped(&leader.to_string()));
     match (found.reason, found.seeds_needed) {
+        (Reason::NoneBetter | Reason::TooFewSeeds | Reason::NotCompared, _)
+            if evidence.annotator == Annotator::Human =>
+        {
+            let what = "People are asked once, so seeds cannot settle it: a rehearsal can, or more batches.";
+            ("More batches".to_owned(), format!("{what}{go_on}"))
+        }
         (Reason::NoneBetter, Some(seeds)) if seeds <= MOST_SEEDS => (
             format!("About {}", counted(seeds, "seed")),
             format!("for {leader}, if its difference stays as it is.{go_on}"),
@@ -330,7 +337,7 @@ fn in_words(evidence: &Evidence, id: &str) -> String {
          stop: <strong>the mean log rank of both directions</strong>, of captions that images look for and of \
          images that captions look for. After the last batch it tells which strategy is better, as the random \
          captions that one of its captions is worth; its forecast tells what the next batch adds, as the \
-         geometric mean of the ranks. It needs half the seeds of R@1, which stands beside it: the percentage \
+         geometric mean of the ranks. In our experiments it needed about half the seeds of R@1, which stands beside it: the percentage \
          of test queries whose right answer comes first, text and image added; the R@1-sum adds it over all rounds. In brackets: 95 % simultaneous intervals over seeds, each strategy \
          compared with the same seed of the other; in 95 % of experiments all of them hold at once. {}</p>\
          {controls}</details>",

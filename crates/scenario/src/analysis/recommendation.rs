@@ -1,6 +1,6 @@
 //! What to do next, and how sure that is.
 //!
-//! One measure decides everything: the mean log rank of both directions, which needs half the seeds of R@1. After
+//! One measure decides everything: the mean log rank of both directions, which needed about half the seeds of R@1. After
 //! the last round it tells which strategy is better (simultaneous intervals over seeds), as the random captions
 //! that one chosen caption is worth, and its forecast tells whether the next batch is worth buying. The R@1-sum
 //! stands beside it.
@@ -148,9 +148,10 @@ impl Evidence {
         if self.is_unfinished() {
             return Some("--resume".to_owned());
         }
+        // People are asked once, and only seeds that count from 0 can be counted on.
+        let counted = self.seeds.iter().copied().eq(0..self.seeds.len() as u64);
         let more = match reason {
-            // People are asked once.
-            _ if self.annotator == Annotator::Human => None,
+            _ if self.annotator == Annotator::Human || !counted => None,
             Reason::TooFewSeeds | Reason::NotCompared => Some(SOME_SEEDS.max(self.seeds.len() + 1)),
             Reason::NoneBetter => seeds.filter(|&seeds| seeds <= MOST_SEEDS),
             _ => None,

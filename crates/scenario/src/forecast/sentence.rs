@@ -37,9 +37,11 @@ impl Forecast {
             format!(", when about {:.0} % of the pool is hard", 100.0 * share)
         });
         let from = match (self.log_rank.spread, self.batches) {
-            (Spread::TestSet, 1) => "one batch so far; the interval is the noise of the test set",
+            (Spread::TestSet, 1) => {
+                "one batch so far; the interval allows for the noise of the test set"
+            }
             (Spread::TestSet, _) => {
-                "the interval is the noise of the test set, as batches so far were off by less"
+                "the interval allows for the noise of the test set, as batches so far were off by less"
             }
             (Spread::Batches, _) => "the interval is what batches so far were off by",
         };

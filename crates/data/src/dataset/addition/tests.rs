@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::dataset::sample::{dataset, item};
-use crate::dataset::{AddedImages, Item};
+use crate::dataset::{AddedImages, Item, TRAIN};
 use crate::queue::refused;
 use crate::{Matrix, npy};
 
@@ -143,6 +143,30 @@ fn captions_come_back_with_features_and_reasons() {
     assert!(same.dataset.items().iter().eq(new.items().iter()));
     assert_eq!(same.dataset.answers().unwrap(), new.answers().unwrap());
     assert!(same.features.iter().all(|set| set.why.is_none()), "nothing had to be encoded");
+}
+
+#[test]
+fn first_captions_may_be_for_a_test() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = sample(&folder.path().join("old"));
+    let said = "{\"id\":\"a\",\"caption\":\"new\"}\n{\"id\":\"b\",\"caption\":\"more\"}\n";
+    let out = folder.path().join("new");
+    let write = |dev: f64, test: f64| {
+        let splits = DrawnSplits::new(dev, test).unwrap();
+        let addition = read(&old, said, Side::Image).unwrap().with_splits(splits);
+        addition.write(&out, &Lengths, &())
+    };
+    let added = write(0.0, 0.9999).unwrap();
+    assert_eq!((added.paired, added.drawn), (1, [0, 1]));
+    let split = |item: usize| added.dataset.items().split_of(item).map(str::to_owned);
+    let splits = (split(0).unwrap(), split(1).unwrap());
+    assert_eq!(splits, (TEST.to_owned(), TRAIN.to_owned()), "b had a caption before");
+    // A call that was killed after its end is done; another one is not.
+    assert_eq!(write(0.0, 0.9999).unwrap().drawn, [0, 1]);
+    for (dev, test) in [(0.0, 0.0), (0.9999, 0.0)] {
+        let what = write(dev, test).unwrap_err().to_string();
+        assert!(what.contains("exists already"), "{what}");
+    }
 }
 
 #[test]
