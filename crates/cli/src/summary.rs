@@ -94,7 +94,7 @@ impl Summary {
         if let Some(spent) = self.spent {
             say!("spent       {spent:.2}");
         }
-        if let Some(left_out) = self.left_out.filter(|&count| count > 0) {
+        if let Some(left_out) = self.left_out {
             say!("left out    {left_out} that people may refuse");
         }
         if let Some(duplicates) = self.duplicates {
