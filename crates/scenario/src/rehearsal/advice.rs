@@ -282,7 +282,7 @@ impl Advice {
             ),
             Choice::Unclear => {
                 let told = last.and_then(|scale| match &self.expected {
-                    Some(prior) => scale.of(&prior.strategy),
+                    Some(prior) => scale.of(&prior.rehearsed()),
                     None => scale.best(),
                 });
                 let more = told.and_then(|told| Some((told.strategy, told.seeds_needed?)));
@@ -385,7 +385,7 @@ impl Scale {
     /// decide: it varies more from one rehearsal to another than a strategy's worth from one experiment to another.
     fn allows(&self, prior: &Prior) -> bool {
         let found = self
-            .of(&prior.strategy)
+            .of(&prior.rehearsed())
             .filter(|_| !self.learned_nothing() && !self.near_chance.is_most());
         found.is_some_and(|found| found.log_rank.verdict() == Verdict::Unclear)
     }
@@ -513,8 +513,13 @@ mod tests {
         let world = Some(crate::World { junk: 0.1, ..crate::World::default() });
         let junk = |model| Experiment { world: world.clone(), ..experiment(model) };
         let open = || scale(&OPEN);
-        for experiment in [humans("heads"), texts("heads"), junk("heads")] {
-            assert_eq!(advice(experiment, open()).strategy.to_string(), "v-optimal");
+        // Where items may not be captioned, those are avoided.
+        for (experiment, strategy) in [
+            (humans("heads"), "v-optimal+usable"),
+            (texts("heads"), "v-optimal"),
+            (junk("heads"), "v-optimal+usable"),
+        ] {
+            assert_eq!(advice(experiment, open()).strategy.to_string(), strategy);
         }
         // It was worse than random, or was not tried; others may pay.
         let worse = scale(&[("v-optimal", 0.2, 0.1), ("herding", -0.01, 0.1)]);

@@ -39,14 +39,23 @@ impl Prior {
         Prior { kind, models, strategy, found }
     }
 
-    /// Returns what is expected to pay in an experiment. `None` where that is core-set and the pool is of texts, of which
-    /// there was one experiment only, or where items may not be captioned: there it would lose, and a rehearsal does not
-    /// see it.
+    /// Returns what is expected to pay in an experiment. Where items may not be captioned, which a rehearsal does not
+    /// see, the default strategy avoids what looks like it. `None` where core-set is expected and would lose by that, or
+    /// where the pool is of texts, of which there was one experiment only.
     pub(super) fn of(experiment: &Experiment) -> Option<Self> {
         let junk = experiment.world.as_ref().is_some_and(|world| world.junk > 0.0);
         let sure = experiment.annotator != Annotator::Human && !junk;
-        let prior = Self::with(experiment.model.kind());
-        (prior.found.is_none() || (experiment.pool == Side::Image && sure)).then_some(prior)
+        let mut prior = Self::with(experiment.model.kind());
+        if prior.found.is_none() {
+            prior.strategy.usable = !sure;
+            return Some(prior);
+        }
+        (experiment.pool == Side::Image && sure).then_some(prior)
+    }
+
+    /// Returns the strategy as it is rehearsed, where everything is paired.
+    pub(super) fn rehearsed(&self) -> Arm {
+        Arm { usable: false, ..self.strategy }
     }
 
     /// Returns what it says, as a sentence or two.
