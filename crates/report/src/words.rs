@@ -1,7 +1,7 @@
 //! Numbers and findings as sentences.
 
-use nextpair_scenario::numbers::{grouped, signed, signed_fine, worth};
-use nextpair_scenario::{ArmEvidence, Estimate, Evidence, Verdict, WithoutHit};
+use nextpair_scenario::numbers::{grouped, signed, signed_fine, tenths, worth};
+use nextpair_scenario::{ArmEvidence, Estimate, Evidence, Forecast, Verdict, WithoutHit};
 
 /// Replaces the hyphens of negative numbers by minus signs, but not those in names.
 pub(super) fn typographic(text: &str) -> String {
@@ -24,6 +24,12 @@ pub(super) fn with_small_interval(shown: &str) -> String {
         None if shown == "-" => "–".to_owned(),
         None => shown.to_owned(),
     }
+}
+
+/// Formats the ranks of right answers that the next batch is expected to bring: now, then, and the interval smaller.
+pub(super) fn next_ranks(forecast: &Forecast) -> String {
+    let [now, expected, best, worst] = forecast.ranks().map(tenths);
+    format!("{now:.1} to {expected:.1}<small> [{best:.1}, {worst:.1}]</small>")
 }
 
 /// Formats a count with its noun: "1 seed", "3 seeds".

@@ -1,6 +1,6 @@
 //! Several experiments on one page: what each of them says to do, how they differ, and their curves together.
 
-use nextpair_scenario::numbers::{tenths, worth};
+use nextpair_scenario::numbers::worth;
 use nextpair_scenario::{Analysis, Evidence, Study};
 use toml::{Table as Settings, Value};
 
@@ -10,7 +10,7 @@ use super::{Sections, test_prefix, tests_of_all};
 use crate::chart::{Intervals, Row};
 use crate::page::escaped;
 use crate::table::{self, Table};
-use crate::words::with_small_interval;
+use crate::words::{next_ranks, with_small_interval};
 
 /// Most characters of a setting.
 const LONGEST: usize = 60;
@@ -93,10 +93,6 @@ fn decisions(runs: &[Evidence]) -> String {
         let less = leader.and_then(|arm| Some((arm.strategy, arm.difference.as_ref()?)));
         let gain = less.map(|(_, less)| less.gain());
         let forecast = found.and_then(|found| run.arm(&found.strategy)?.forecast.as_ref());
-        let ranks = forecast.map(|forecast| {
-            let [now, expected, best, worst] = forecast.ranks().map(tenths);
-            format!("{now:.1} to {expected:.1}<small> [{best:.1}, {worst:.1}]</small>")
-        });
         let cost = run
             .price
             .zip(forecast)
@@ -111,7 +107,7 @@ fn decisions(runs: &[Evidence]) -> String {
                 }),
                 gain.map_or_else(dash, |gain| scale.strip(&gain)),
                 gain.map_or_else(dash, |gain| verdict(&gain).to_owned()),
-                ranks.unwrap_or_else(dash),
+                forecast.map_or_else(dash, next_ranks),
                 cost.unwrap_or_else(dash),
             ],
         );

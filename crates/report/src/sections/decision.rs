@@ -240,10 +240,7 @@ fn strategies(evidence: &Evidence) -> String {
             with_small_interval(&signed(&difference.sum)),
         ];
         let forecast = arm.forecast.as_ref();
-        cells.push(forecast.map_or_else(dash, |forecast| {
-            let [now, expected, best, worst] = forecast.ranks().map(tenths);
-            format!("{now:.1} to {expected:.1}<small> [{best:.1}, {worst:.1}]</small>")
-        }));
+        cells.push(forecast.map_or_else(dash, words::next_ranks));
         if let Some(price) = evidence.price {
             let clear = forecast.filter(|forecast| forecast.r1.low > 0.0);
             cells.push(clear.map_or_else(dash, |forecast| {
