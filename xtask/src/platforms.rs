@@ -57,7 +57,7 @@ const TESTED: [&str; 4] = ["nextpair-core", "nextpair-data", "nextpair-engine", 
 /// worlds.
 const NOT_EMULATED: [&str; 3] =
     ["mapping::watch", "without::", "a_thousand_clean_worlds_have_no_findings"];
-const PROGRAM: &str = "nextpair-cli";
+const PROGRAM: &str = "nextpair";
 
 /// Runs `cargo xtask platforms [PLATFORM] [PACKAGE...]`: compiles the program for every platform, or for one, runs it, and
 /// runs the tests of packages.

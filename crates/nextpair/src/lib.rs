@@ -260,7 +260,8 @@
 //! Without default features, this crate is the selection alone: `engine`, `data` and `core`.
 //! `models` adds retrieval models, `scenario` experiments, `report` pages about them, `encode` ONNX
 //! encoders, and `annotate` the app in which people pair; it takes an experiment as an
-//! `ExperimentSource`, and picks as a `PicksSource`. `watch` serves the report of an experiment while it runs. All are on by default.
+//! `ExperimentSource`, and picks as a `PicksSource`. `watch` serves the report of an experiment while it runs. All are on by default, and so is
+//! `program`, the command line of `cargo install nextpair`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -273,6 +274,8 @@ mod part;
 mod partial_file;
 #[cfg(feature = "annotate")]
 mod picks_source;
+#[cfg(feature = "program")]
+pub mod program;
 mod tensors;
 #[cfg(feature = "watch")]
 pub mod watch;
