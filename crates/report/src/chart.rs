@@ -5,7 +5,6 @@ mod intervals;
 mod lines;
 mod map;
 mod raster;
-mod scatter;
 pub(super) mod style;
 
 use std::fmt::Write;
@@ -14,7 +13,6 @@ pub(super) use intervals::{Intervals, Row};
 pub(super) use lines::{Lines, MOST_BANDS, Point, Series};
 pub(super) use map::{Panel, map};
 pub(super) use raster::SCALE;
-pub(super) use scatter::Scatter;
 
 use super::gallery::jpeg;
 use super::page::escaped;

@@ -4,9 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use nextpair_models::{Evaluation, Retrieval};
-use nextpair_scenario::{Learned, Outset};
-
 use super::*;
 use crate::fixture::Fixture;
 
@@ -196,43 +193,6 @@ fn several_runs_show_what_captions_are_worth_in_each() {
     for strategy in strategies.iter().filter(|name| *name != "random") {
         assert!(worths.contains(&format!(">{strategy}</text>")), "{strategy}");
     }
-    assert!(chart("worth-by-start.svg").contains("pairs before the first batch"));
-    assert!(files.contains_key("worth-by-recall.svg"));
-    let page = |files: &BTreeMap<String, Vec<u8>>| {
-        String::from_utf8(files["report.html"].clone()).unwrap()
-    };
-    assert!(
-        !page(&files).contains("Rules that choose a strategy"),
-        "three are too few to judge rules"
-    );
-    let again = Fixture::default();
-    let mut fourth = again.study();
-    fourth.rounds = studies[0].rounds.clone();
-    studies.push(fourth);
-    for (at, study) in studies.iter_mut().enumerate() {
-        let learned = |r1: f64| {
-            let text = Retrieval { r1, ..Retrieval::default() };
-            Evaluation { text, ..Evaluation::default() }
-        };
-        let (train, dev) = (learned(90.0), learned(10.0 * at as f64));
-        let outset = Outset { learned: Some(Learned { train, dev }), pool: None };
-        study.rounds.iter_mut().filter(|r| r.round == 0).for_each(|r| r.outset = Some(outset));
-    }
-    let (files, written) = report(&studies, &options);
-    let rules = &written.analysis.foretold;
-    assert!(
-        rules[0].by.is_none()
-            && rules.iter().any(|rule| rule.by.is_some_and(|by| by.name == "gap"))
-    );
-    assert!(rules.iter().all(|rule| rule.worth <= rule.hindsight + 1e-12));
-    assert!(page(&files).contains("R@1 on train less that on dev"));
-    assert!(
-        files.contains_key("worth-by-gap.svg") && !files.contains_key("worth-by-redundancy.svg")
-    );
-    // Two are too few to see a trend.
-    let (files, _) = report(&studies[..2], &options);
-    assert!(files.contains_key("compared-worth.svg"));
-    assert!(!files.contains_key("worth-by-recall.svg"));
 }
 
 #[test]

@@ -5,7 +5,6 @@
 mod arm;
 mod compared;
 mod difference;
-mod foretold;
 mod judge;
 mod lanes;
 mod new_images;
@@ -28,7 +27,6 @@ pub(crate) use arm::{log_rank, r1};
 pub use compared::Baseline;
 use compared::Compared;
 pub use difference::{Difference, Reached, Scrutiny, SeedDifference};
-pub use foretold::{Foretold, OutsetMeans, PREDICTORS, Predictor};
 use judge::judge;
 pub(crate) use lanes::Lanes;
 pub use recommendation::{MOST_SEEDS, NextBatch, Reason, Recommendation};
@@ -49,10 +47,6 @@ pub struct Analysis {
     pub version: String,
     /// One entry, unless experiments are compared.
     pub runs: Vec<Evidence>,
-    /// How well rules would have chosen a strategy for each experiment by what the others found. Empty for
-    /// fewer than four.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub foretold: Vec<Foretold>,
 }
 
 /// Writes paths for readers: JSON cannot hold names that are not UTF-8.
@@ -108,9 +102,6 @@ pub struct Evidence {
     /// The strategies that the others are compared with: the mean of all random ones if there are any,
     /// else the first.
     pub baseline: Baseline,
-    /// What was known before the first batch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub outset: Option<OutsetMeans>,
     /// Models after the last finished round that are near chance on the test.
     #[serde(skip_serializing_if = "NearChance::is_none")]
     pub near_chance: NearChance,
@@ -288,8 +279,7 @@ impl Analysis {
         }
         pooling::tell_apart(&mut runs);
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let foretold = foretold::foretell(&runs);
-        Ok(Analysis { nextpair_report: VERSION, version, runs, foretold })
+        Ok(Analysis { nextpair_report: VERSION, version, runs })
     }
 }
 
@@ -339,9 +329,6 @@ impl Evidence {
             splits: first.experiment.splits,
             world: first.experiment.world.clone(),
             baseline,
-            outset: OutsetMeans::of(
-                studies.iter().flat_map(|study| &study.rounds).filter_map(|r| r.outset.as_ref()),
-            ),
             near_chance: NearChance::of(&lanes),
             recommendation: None,
             arms: (lanes.arms.iter().enumerate())

@@ -49,7 +49,6 @@ pub(crate) fn round(
         batch: None,
         test: vec![test],
         dev: None,
-        outset: None,
         epoch: 3,
         weights: format!("{seed}-{number}"),
         ranks: String::new(),

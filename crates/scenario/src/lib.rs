@@ -22,7 +22,6 @@ mod item_vectors;
 mod machine;
 pub mod numbers;
 mod options;
-mod outset;
 mod pair_names;
 mod plan;
 mod queries;
@@ -39,9 +38,9 @@ mod world;
 
 pub use about::Subject;
 pub use analysis::{
-    Analysis, ArmEvidence, Baseline, Difference, Evidence, Foretold, MOST_SEEDS, NearChance,
-    NextBatch, OutsetMeans, PREDICTORS, PhaseTime, Predictor, Reached, Reason, RecallAt, Recalls,
-    Recommendation, Refused, Scrutiny, SeedDifference, TestSet, Time, WithoutHit,
+    Analysis, ArmEvidence, Baseline, Difference, Evidence, MOST_SEEDS, NearChance, NextBatch,
+    PhaseTime, Reached, Reason, RecallAt, Recalls, Recommendation, Refused, Scrutiny,
+    SeedDifference, TestSet, Time, WithoutHit,
 };
 pub use cautions::cautions;
 pub use error::Error;
@@ -56,7 +55,6 @@ pub use item_vectors::ItemVectors;
 pub use nextpair_data::Amount;
 pub use nextpair_engine::ItemFeatures;
 pub use options::Options;
-pub use outset::{Learned, Outset, Shape};
 pub use pair_names::PairNames;
 pub use queries::{Queries, read_queries};
 pub use ranks::RoundRanks;

@@ -4,11 +4,10 @@ use nextpair_engine::Effect;
 use nextpair_models::{Evaluation, Origin};
 use serde::{Deserialize, Serialize};
 
-use crate::{Arm, Outset};
+use crate::Arm;
 
-/// A finished round: a line of `rounds.jsonl`.
+/// A finished round: a line of `rounds.jsonl`. The seal of the line says that nobody changed it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Round {
     /// The seed of the draws and of the initial weights.
     pub seed: u64,
@@ -34,9 +33,6 @@ pub struct Round {
     /// Evaluation on dev, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dev: Option<Evaluation>,
-    /// Round 0: what was known before the first batch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outset: Option<Outset>,
     /// The epoch of the weights, from 1.
     pub epoch: usize,
     /// The fingerprint of the weights.

@@ -9,7 +9,6 @@ mod fingerprints;
 mod lane;
 mod learn;
 mod logs;
-mod outset;
 mod people;
 mod queries;
 mod schedule;

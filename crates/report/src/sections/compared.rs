@@ -5,7 +5,6 @@ use nextpair_scenario::{Analysis, Evidence, Study};
 use toml::{Table as Settings, Value};
 
 use super::decision::{Scale, verdict};
-use super::worths::foretold;
 use super::{Sections, test_prefix, tests_of_all};
 use crate::chart::{Intervals, Row};
 use crate::page::escaped;
@@ -26,11 +25,10 @@ impl Sections {
                     between them: compare what each of them says about its own baseline.";
         let figures = self.compared_curves(runs, "");
         let html = format!(
-            "{}<p class=\"note\">{note}</p>{}{}{}{}{figures}<h3>All strategies of all experiments</h3>{}",
+            "{}<p class=\"note\">{note}</p>{}{}{}{figures}<h3>All strategies of all experiments</h3>{}",
             decisions(runs),
             differing(runs, studies),
             self.compared_worth(runs),
-            foretold(&analysis.foretold),
             self.compared_differences(runs),
             table::comparison(runs)
         );

@@ -156,7 +156,6 @@ mod tests {
             batch: None,
             test: Vec::new(),
             dev: None,
-            outset: None,
             epoch: 1,
             weights: "w".to_owned(),
             ranks: String::new(),

@@ -82,7 +82,7 @@ impl Scenario {
         progress: Within<'_>,
         observer: &dyn Observer,
     ) -> Result<(), Error> {
-        let Before { corpus, paired, bought, pool, pairs, batch, picked_by, mut clock } = before;
+        let Before { paired, bought, pool, pairs, batch, picked_by, mut clock, .. } = before;
         let epochs = run.epochs()?;
         let own = self.reading(place.seed)?.corpus;
         let (mut test, mut ranks) = (Vec::new(), Vec::new());
@@ -95,12 +95,6 @@ impl Scenario {
             test.push(evaluation);
             ranks.push(of_queries);
         }
-        let outset = (place.round == 0)
-            .then(|| {
-                let by = (model, corpus);
-                clock.time("evaluation", || self.outset(place, by, pairs, &progress))
-            })
-            .transpose()?;
         let path = self.folder.ranks(place.seed, place.strategy, place.round);
         // Before the journal, which names their fingerprint.
         let ranks = RoundRanks::new(own, items, &ranks).write(&path)?;
@@ -116,7 +110,6 @@ impl Scenario {
             batch,
             test,
             dev: epochs.iter().find(|line| line.epoch == epoch).and_then(|line| line.dev),
-            outset,
             epoch,
             weights: run.weights_fingerprint()?,
             ranks,

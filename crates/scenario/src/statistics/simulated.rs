@@ -152,7 +152,7 @@ fn intervals_hold_and_null_controls_are_quiet() {
 }
 
 #[test]
-#[ignore = "takes a minute; `cargo xtask soak verdicts` prints the rates"]
+#[ignore = "takes a minute and prints the rates"]
 fn intervals_hold_and_null_controls_are_quiet_in_a_thousand_worlds() {
     check(&worlds(), 10_000, 1000, true);
     peek(1000, true);

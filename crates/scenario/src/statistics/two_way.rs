@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "`cargo xtask soak verdicts` prints the rates"]
+    #[ignore = "prints the rates"]
     fn other_images_are_covered_in_a_thousand_worlds() {
         for rows in [3, 5, 8, 24] {
             for sd in [[0.02, 1.0, 1.5], [0.1, 1.0, 1.5], [0.1, 0.0, 1.0], [0.0, 1.0, 0.5]] {

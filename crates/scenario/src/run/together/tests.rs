@@ -116,13 +116,6 @@ impl Lab {
             assert!(!model.join("state.safetensors").exists());
             assert!(round.phases.iter().any(|phase| phase.name == "training"));
             assert!(round.phases.iter().all(|phase| (0.0..60.0).contains(&phase.seconds)));
-            assert_eq!(round.outset.is_some(), round.round == 0);
-            if let Some(outset) = round.outset {
-                let (learned, pool) = (outset.learned.unwrap(), outset.pool.unwrap());
-                assert_eq!(learned.train.images, learned.dev.images);
-                assert!(learned.gap().abs() <= 200.0 && (0.0..=1.0).contains(&pool.redundancy));
-                assert!(pool.dimensions >= 1.0, "{pool:?}");
-            }
             let timeless = Round { phases: Vec::new(), ..round };
             all.insert(lane, serde_json::to_vec(&timeless).unwrap());
         }
