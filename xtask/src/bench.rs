@@ -5,7 +5,6 @@ mod answers;
 mod case;
 mod ceiling;
 mod embed;
-mod gpu;
 mod machine;
 mod matching;
 mod memory;
@@ -21,11 +20,12 @@ mod train;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use clap::Subcommand;
 use serde_json::Value;
 
 use answers::{Pick, SLACK, compare, compare_coarse, compare_greedy};
 use case::{Bench, Case};
-use options::Options;
+use options::{Options, Sizes};
 use ours::Ours;
 use report::{CaseReport, Contestant};
 use rivals::Rivals;
@@ -44,40 +44,71 @@ const COARSE_RIVAL: &str = "lightly-mundig";
 const GREEDY_RIVALS: [&str; 5] =
     ["numpy-herding", "numpy-512", "torch-512", "numpy-128", "torch-128"];
 
-/// Runs `cargo xtask bench select|core-set|herding|design|embed|train|score|gpu|scale|annotate [FLAGS]`.
-pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let (name, flags) = arguments.split_first().context(options::USAGE)?;
-    let can_do_without =
-        Bench::named(name).is_some() || ["train", "score"].contains(&name.as_str());
-    let without = flags.iter().any(|flag| flag == "--without");
-    ensure!(can_do_without || !without, "{name} has no --without\n{}", options::USAGE);
-    match name.as_str() {
-        "annotate" => return annotate::run(flags),
-        "embed" => return embed::run(flags),
-        "gpu" => return gpu::run(flags),
-        "train" => return train::run(flags),
-        "score" => return score::run(flags),
-        "scale" => return scale::run(flags),
-        _ => {}
-    }
-    let bench = Bench::named(name).context(options::USAGE)?;
-    let options = Options::parse(flags)?;
-    let cases: Vec<Case> =
-        bench.cases().into_iter().filter(|case| options.wants(case.name)).collect();
-    ensure!(!cases.is_empty(), "no such case; {name} has {}", bench.names());
+/// The benchmarks.
+#[derive(Subcommand)]
+pub(crate) enum Task {
+    /// Selection beside NumPy and PyTorch
+    Select(Cases),
+    /// K-center beside scikit-activeml and lightly-mundig
+    CoreSet(Cases),
+    /// Herding and novelty beside lazy greedy in NumPy
+    Herding(Cases),
+    /// V-optimal design beside NumPy and PyTorch
+    Design(Cases),
+    /// Features of images and captions beside ONNX Runtime
+    Embed(embed::Options),
+    /// A training step of Text-IMRAM beside PyTorch
+    Train(Options),
+    /// A tile of its similarities beside PyTorch
+    Score(Options),
+    /// A pool of 10 GB from disk, whole and in shards
+    Scale(scale::Options),
+    /// The annotation app with 200 annotators and 20,000 tasks
+    Annotate(annotate::Options),
+}
 
-    let python = rivals::environment("target/bench-venv", rivals::REQUIREMENTS, &options.venv)?;
-    let binary = ours::build()?;
-    let mut reports = Vec::new();
-    for case in cases {
-        let case = options.sized(case);
-        reports.push(measure(bench, &case, &options, &python, &binary)?);
-        println!("{}", reports.last().map(CaseReport::markdown).unwrap_or_default());
+/// Cases of whole selections.
+#[derive(clap::Args)]
+pub(crate) struct Cases {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    sizes: Sizes,
+}
+
+pub(crate) fn run(task: &Task) -> Result<()> {
+    match task {
+        Task::Select(cases) => cases.run(Bench::Select),
+        Task::CoreSet(cases) => cases.run(Bench::CoreSet),
+        Task::Herding(cases) => cases.run(Bench::Herding),
+        Task::Design(cases) => cases.run(Bench::Design),
+        Task::Embed(options) => embed::run(options),
+        Task::Train(options) => train::run(options),
+        Task::Score(options) => score::run(options),
+        Task::Scale(options) => scale::run(options),
+        Task::Annotate(options) => annotate::run(options),
     }
-    let versions = reports.first().map_or(Value::Null, |report| report.versions.clone());
-    let cases = reports.iter().map(|report| report.json(options.seed)).collect();
-    let tables: Vec<String> = reports.iter().map(CaseReport::markdown).collect();
-    report::write(bench.name(), &options, &versions, cases, &tables)
+}
+
+impl Cases {
+    fn run(&self, bench: Bench) -> Result<()> {
+        let options = &self.options;
+        let cases: Vec<Case> =
+            bench.cases().into_iter().filter(|case| options.wants(case.name)).collect();
+        ensure!(!cases.is_empty(), "no such case; {} has {}", bench.name(), bench.names());
+
+        let python = rivals::environment(&options.venv())?;
+        let binary = ours::build()?;
+        let mut reports = Vec::new();
+        for case in cases {
+            reports.push(measure(bench, &self.sizes.of(case), options, &python, &binary)?);
+            println!("{}", reports.last().map(CaseReport::markdown).unwrap_or_default());
+        }
+        let versions = reports.first().map_or(Value::Null, |report| report.versions.clone());
+        let cases = reports.iter().map(|report| report.json(options.seed)).collect();
+        let tables: Vec<String> = reports.iter().map(CaseReport::markdown).collect();
+        report::write(bench.name(), options, &versions, cases, &tables)
+    }
 }
 
 fn measure(

@@ -4,6 +4,7 @@
 //! NaN until it is written. Launches that a GPU refuses are refused, and addresses beyond an array end the kernel.
 
 use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsString;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -33,9 +34,9 @@ pub(crate) fn test() -> Result<()> {
     succeed(emulator.lend(&mut tests))
 }
 
-/// Runs `cargo xtask emulate PROGRAM [ARGUMENT...]`: a program that finds the emulated GPU.
-pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let (program, rest) = arguments.split_first().context("cargo xtask emulate takes a program")?;
+/// Runs a program, with its arguments, that finds the emulated GPU.
+pub(crate) fn run(words: &[OsString]) -> Result<()> {
+    let (program, rest) = words.split_first().context("cargo xtask emulate takes a program")?;
     let emulator = Emulator::build()?;
     succeed(emulator.lend(Command::new(program).args(rest)))
 }

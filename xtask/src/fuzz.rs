@@ -3,20 +3,15 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::{cargo, succeed};
 
 const TARGETS: [&str; 8] =
     ["npy", "safetensors", "parquet", "picture", "caption", "import", "pth", "answers"];
 
-/// Runs `cargo xtask fuzz [SECONDS]`. The targets share the time.
-pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let seconds: u64 = match arguments {
-        [] => 60,
-        [seconds] => seconds.parse().with_context(|| format!("'{seconds}' seconds"))?,
-        _ => anyhow::bail!("cargo xtask fuzz takes one number of seconds"),
-    };
+/// Runs all targets, which share the time.
+pub(crate) fn run(seconds: u64) -> Result<()> {
     let each = seconds / TARGETS.len() as u64;
     ensure!(each > 0, "{seconds} seconds are too few for {} targets", TARGETS.len());
     install()?;

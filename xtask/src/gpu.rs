@@ -18,12 +18,7 @@ const TESTED: [(&str, &str); 5] = [
 
 const PRECISIONS: [&str; 3] = ["fp32", "tf32", "fp16"];
 
-pub(crate) fn test(arguments: &[String]) -> Result<()> {
-    ensure!(
-        arguments.len() <= 1,
-        "cargo xtask test gpu takes a folder of reference vectors at most"
-    );
-    let oracle = arguments.first().map(Path::new);
+pub(crate) fn test(oracle: Option<&Path>) -> Result<()> {
     if let Some(oracle) = oracle {
         ensure!(oracle.is_dir(), "{}: no such folder", oracle.display());
     }
@@ -52,7 +47,7 @@ pub(crate) fn test(arguments: &[String]) -> Result<()> {
 }
 
 /// Returns why no GPU can be used here, if none can.
-pub(crate) fn unusable(binary: &Path) -> Result<Option<String>> {
+fn unusable(binary: &Path) -> Result<Option<String>> {
     // A refusal of the device comes before that of the file.
     let mut asked = Command::new(binary);
     asked.args(["verify", "/dev/null", "--device", "cuda"]);

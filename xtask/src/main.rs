@@ -21,41 +21,60 @@ mod servers;
 mod soak;
 mod test;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
 
-const USAGE: &str =
-    "cargo xtask test [STEP]       format, clippy, all tests, random networks, emulated GPU, Python, faults, API,
-                              documentation, book
-cargo xtask emulate PROGRAM [ARGUMENT...]
-                              run a program that finds a GPU, which is emulated
-cargo xtask test gpu [ORACLE] what a machine with a GPU must pass; ORACLE is a folder of reference vectors
-cargo xtask book              write the pages of the book that are made of the program
-cargo xtask bench select      selection against NumPy and PyTorch
-cargo xtask bench core-set    k-center against scikit-activeml and lightly-mundig
-cargo xtask bench herding     herding and novelty against lazy greedy in NumPy
-cargo xtask bench design      V-optimal design against NumPy and PyTorch
-cargo xtask bench embed       features of images and captions against ONNX Runtime
-cargo xtask bench train       a training step of Text-IMRAM against PyTorch
-cargo xtask bench score       a tile of its similarities against PyTorch
-cargo xtask bench gpu         training and scores on a GPU against PyTorch
-cargo xtask bench scale       a pool of 10 GB from disk, whole and in shards
-cargo xtask bench annotate    the annotation app with 200 annotators and 20,000 tasks
-cargo xtask soak [JOB] [KILLS]
-                              kill long work at random moments and compare how it ends;
-                              annotate: people answer meanwhile, disks fill up, clocks jump;
-                              disk: every call to the disk below the app fails once;
-                              verdicts: a thousand experiments whose truth is known;
-                              networks: 500 random encoders, compared with ONNX Runtime
-cargo xtask platforms [PLATFORM] [PACKAGE...]
-                              compile for aarch64, windows and macos, and run what an emulator runs
-cargo xtask fuzz [SECONDS]    fuzz the readers, a minute in all unless told otherwise";
+/// Tasks for CI and developers
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", disable_help_subcommand = true)]
+enum Task {
+    /// Run all checks: format, clippy, tests, random networks, emulated GPU, Python, faults, API,
+    /// documentation, book
+    Test {
+        /// One of them alone; 'quick' is what to run between edits, 'gpu' what a machine with a GPU must pass
+        step: Option<String>,
+        /// With 'gpu': a folder of reference vectors
+        oracle: Option<PathBuf>,
+    },
+    /// Run a program that finds a GPU, which is emulated
+    Emulate {
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        program: Vec<OsString>,
+    },
+    /// Write the pages of the book that are made of the program
+    Book,
+    /// Measure speed beside rivals, after their answers were compared
+    #[command(subcommand)]
+    Bench(bench::Task),
+    /// Kill long work at random moments and compare how it ends
+    Soak {
+        /// 'annotate': people answer meanwhile, disks fill up, clocks jump; 'disk': every call to the disk below
+        /// the app fails once; 'networks': random encoders beside ONNX Runtime; all jobs unless one is named
+        job: Option<String>,
+        /// How often to kill it, or how many networks
+        kills: Option<usize>,
+    },
+    /// Compile for aarch64, windows and macos, and run what an emulator runs
+    Platforms {
+        /// One of them alone
+        platform: Option<String>,
+        /// The tests of these packages alone
+        packages: Vec<String>,
+    },
+    /// Fuzz the readers
+    Fuzz {
+        /// The time that all of them share
+        #[arg(default_value_t = 60)]
+        seconds: u64,
+    },
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match run(&arguments) {
+    match run(Task::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
@@ -64,17 +83,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &[String]) -> Result<()> {
+fn run(task: Task) -> Result<()> {
     std::env::set_current_dir(root()?)?;
-    match arguments.split_first() {
-        Some((task, [])) if task == "book" => book::write(),
-        Some((task, rest)) if task == "bench" => bench::run(rest),
-        Some((task, rest)) if task == "emulate" => emulator::run(rest),
-        Some((task, rest)) if task == "fuzz" => fuzz::run(rest),
-        Some((task, rest)) if task == "platforms" => platforms::run(rest),
-        Some((task, rest)) if task == "soak" => soak::run(rest),
-        Some((task, rest)) if task == "test" => test::run(rest),
-        _ => bail!("unknown task; there are\n{USAGE}"),
+    match task {
+        Task::Test { step, oracle } => test::run(step.as_deref(), oracle.as_deref()),
+        Task::Emulate { program } => emulator::run(&program),
+        Task::Book => book::write(),
+        Task::Bench(bench) => bench::run(&bench),
+        Task::Soak { job, kills } => soak::run(job.as_deref(), kills),
+        Task::Platforms { platform, packages } => platforms::run(platform.as_deref(), &packages),
+        Task::Fuzz { seconds } => fuzz::run(seconds),
     }
 }
 

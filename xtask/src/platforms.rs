@@ -59,13 +59,8 @@ const NOT_EMULATED: [&str; 3] =
     ["mapping::watch", "without::", "a_thousand_clean_worlds_have_no_findings"];
 const PROGRAM: &str = "nextpair";
 
-/// Runs `cargo xtask platforms [PLATFORM] [PACKAGE...]`: compiles the program for every platform, or for one, runs it, and
-/// runs the tests of packages.
-pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let (name, packages) = match arguments.split_first() {
-        Some((name, packages)) => (Some(name.as_str()), packages),
-        None => (None, &[][..]),
-    };
+/// Compiles the program for every platform, or for one, runs it, and runs the tests of packages.
+pub(crate) fn run(name: Option<&str>, packages: &[String]) -> Result<()> {
     let wanted: Vec<&Platform> =
         PLATFORMS.iter().filter(|platform| name.is_none_or(|name| name == platform.name)).collect();
     let names = PLATFORMS.map(|platform| platform.name).join(", ");

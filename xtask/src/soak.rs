@@ -6,14 +6,14 @@ mod faults;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nextpair_engine::Draws;
 
 use crate::bench::build_nextpair;
-use crate::{cargo, networks, succeed};
+use crate::{networks, succeed};
 
 pub(crate) use annotate::{run as run_annotate, run_disk};
 
@@ -21,8 +21,6 @@ pub(crate) use annotate::{run as run_annotate, run_disk};
 const ANNOTATE: &str = "annotate";
 /// The job with disk faults, at every call or at a given number of calls.
 const DISK: &str = "disk";
-/// The job that simulates a thousand experiments whose truth is known, and counts wrong verdicts.
-const VERDICTS: &str = "verdicts";
 /// The job that compares random networks with ONNX Runtime.
 const NETWORKS: &str = "networks";
 const FOLDER: &str = "target/soak";
@@ -47,12 +45,12 @@ validate_last = 2
 validate_images = 40
 "#;
 
-/// A job to kill: its command, the folder it creates or changes, and the initial state of the
-/// folder.
+/// A job to kill. It makes the folder `out`.
 struct Job {
     name: &'static str,
-    words: Vec<&'static str>,
-    result: &'static str,
+    /// Its command.
+    words: &'static str,
+    /// The folder that `out` is a copy of before it starts, if it changes one.
     begins_as: Option<&'static str>,
     /// The command that resumes it, if it differs.
     again: Option<&'static str>,
@@ -60,6 +58,50 @@ struct Job {
     kills: usize,
     when: When,
 }
+
+const JOBS: [Job; 5] = [
+    Job {
+        name: "import scenes",
+        words: "import scenes out --images 6000",
+        begins_as: None,
+        again: None,
+        kills: 50,
+        when: When::Often,
+    },
+    Job {
+        name: "import webdataset",
+        words: "import webdataset world.tar out",
+        begins_as: None,
+        again: None,
+        kills: 50,
+        when: When::Often,
+    },
+    Job {
+        name: "embed",
+        words: "embed out --image-model image.onnx --regions 9 --pca 3 --text-model text.onnx",
+        begins_as: Some("world"),
+        again: None,
+        kills: 50,
+        when: When::Often,
+    },
+    Job {
+        name: "train",
+        words: "train world --model text-imram --dim 32 --word-dim 16 --batch 32 --epochs 4 \
+                --captions random --share 0.2 --validate-last 2 --validate-images 40 --out out",
+        begins_as: None,
+        again: Some("train world --resume --out out"),
+        kills: 50,
+        when: When::Often,
+    },
+    Job {
+        name: "scenario",
+        words: "run experiment.toml --out out",
+        begins_as: None,
+        again: Some("run out --resume"),
+        kills: 200,
+        when: When::Once,
+    },
+];
 
 /// When to kill a job.
 #[derive(Clone, Copy, PartialEq)]
@@ -70,34 +112,32 @@ enum When {
     Once,
 }
 
-/// Runs `cargo xtask soak [JOB] [KILLS]`: kills one job, or all of them.
-pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let number = |kills: &String| kills.parse::<usize>().ok();
-    let (chosen, kills) = match arguments {
-        [] => (None, None),
-        [kills] if number(kills).is_some() => (None, number(kills)),
-        [job] => (Some(job), None),
-        [job, kills] if number(kills).is_some() => (Some(job), number(kills)),
-        _ => anyhow::bail!("cargo xtask soak takes a job and a number of kills"),
-    };
-    let annotate = |kills: Option<usize>| {
+/// Runs one job, or all of them, with this number of kills, or its own.
+pub(crate) fn run(chosen: Option<&str>, kills: Option<usize>) -> Result<()> {
+    let names: Vec<&str> =
+        JOBS.iter().map(|job| job.name).chain([ANNOTATE, DISK, NETWORKS]).collect();
+    let wanted = |name: &str| chosen.is_none_or(|chosen| chosen == name);
+    ensure!(names.iter().any(|name| wanted(name)), "no such job; there are {}", names.join(", "));
+    let jobs: Vec<&Job> = JOBS.iter().filter(|job| wanted(job.name)).collect();
+    if !jobs.is_empty() {
+        let binary = prepare()?;
+        jobs.iter().try_for_each(|job| soak(&binary, job, kills.unwrap_or(job.kills)))?;
+    }
+    if wanted(ANNOTATE) {
         let kills = kills.unwrap_or(50);
-        run_annotate(kills, (kills * 2).div_ceil(5))
-    };
-    if chosen.is_some_and(|job| job == ANNOTATE) {
-        return annotate(kills);
+        run_annotate(kills, (kills * 2).div_ceil(5))?;
     }
-    if chosen.is_some_and(|job| job == DISK) {
-        return run_disk(kills);
+    if wanted(DISK) {
+        run_disk(kills)?;
     }
-    if chosen.is_some_and(|job| job == VERDICTS) {
-        let test =
-            ["test", "--release", "-p", "nextpair-scenario", "--lib", "in_a_thousand_worlds"];
-        return succeed(cargo(&test).args(["--", "--ignored", "--nocapture"]));
+    if wanted(NETWORKS) {
+        networks::run(kills.unwrap_or(500))?;
     }
-    if chosen.is_some_and(|job| job == NETWORKS) {
-        return networks::run(kills.unwrap_or(500));
-    }
+    Ok(())
+}
+
+/// Makes what the jobs begin with, and returns the program.
+fn prepare() -> Result<PathBuf> {
     let binary = build_nextpair()?.canonicalize()?;
     let folder = Path::new(FOLDER);
     if folder.exists() {
@@ -109,98 +149,27 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     }
     std::fs::write(folder.join("image.toml"), PREPROCESS)?;
     std::fs::write(folder.join("experiment.toml"), EXPERIMENT)?;
-    let world = ["import", "scenes", "world", "--images", "2000"];
-    ensure!(start(&binary, &world)?.wait()?.success(), "the world could not be made");
-    succeed(
-        Command::new("tar")
-            .args(["cf", "world.tar", "-C", "world/images", "000", "001"])
-            .current_dir(folder),
-    )?;
-
-    let jobs = [
-        Job {
-            name: "import scenes",
-            words: vec!["import", "scenes", "out", "--images", "6000"],
-            result: "out",
-            begins_as: None,
-            again: None,
-            kills: 50,
-            when: When::Often,
-        },
-        Job {
-            name: "import webdataset",
-            words: vec!["import", "webdataset", "world.tar", "out"],
-            result: "out",
-            begins_as: None,
-            again: None,
-            kills: 50,
-            when: When::Often,
-        },
-        Job {
-            name: "embed",
-            words: "embed out --image-model image.onnx --regions 9 --pca 3 --text-model text.onnx"
-                .split(' ')
-                .collect(),
-            result: "out",
-            begins_as: Some("world"),
-            again: None,
-            kills: 50,
-            when: When::Often,
-        },
-        Job {
-            name: "train",
-            words: "train world --model text-imram --dim 32 --word-dim 16 --batch 32 --epochs 4 \
-                    --captions random --share 0.2 --validate-last 2 --validate-images 40 --out out"
-                .split_whitespace()
-                .collect(),
-            result: "out",
-            begins_as: None,
-            again: Some("train world --resume --out out"),
-            kills: 50,
-            when: When::Often,
-        },
-        Job {
-            name: "scenario",
-            words: "run experiment.toml --out out".split(' ').collect(),
-            result: "out",
-            begins_as: None,
-            again: Some("run out --resume"),
-            kills: 200,
-            when: When::Once,
-        },
-    ];
-    let wanted = |job: &&Job| chosen.is_none_or(|name| name == job.name);
-    let names: Vec<&str> =
-        jobs.iter().map(|job| job.name).chain([ANNOTATE, DISK, VERDICTS, NETWORKS]).collect();
-    ensure!(jobs.iter().any(|job| wanted(&job)), "no such job; there are {}", names.join(", "));
-    let each = |job: &Job| soak(&binary, job, kills.unwrap_or(job.kills));
-    jobs.iter().filter(wanted).try_for_each(each)?;
-    if chosen.is_some() {
-        return Ok(());
-    }
-    annotate(kills)?;
-    run_disk(None)?;
-    networks::run(500)
+    let world = start(&binary, "import scenes world --images 2000")?.wait()?;
+    ensure!(world.success(), "the world could not be made");
+    let mut tar = Command::new("tar");
+    tar.args(["cf", "world.tar", "-C", "world/images", "000", "001"]).current_dir(folder);
+    succeed(&mut tar)?;
+    Ok(binary)
 }
 
 impl Job {
     /// Starts the job, or resumes it.
-    fn start(&self, binary: &Path, result: &Path) -> Result<std::process::Child> {
-        let begun = ["experiment.toml", "model.json"];
-        match self.again {
-            Some(again) if begun.iter().any(|name| result.join(name).exists()) => {
-                start(binary, &again.split(' ').collect::<Vec<_>>())
-            }
-            _ => start(binary, &self.words),
-        }
+    fn start(&self, binary: &Path, result: &Path) -> Result<Child> {
+        let begun = ["experiment.toml", "model.json"].iter().any(|name| result.join(name).exists());
+        start(binary, self.again.filter(|_| begun).unwrap_or(self.words))
     }
 }
 
 fn soak(binary: &Path, job: &Job, kills: usize) -> Result<()> {
-    let result = Path::new(FOLDER).join(job.result);
+    let result = Path::new(FOLDER).join("out");
     reset(job, &result)?;
     let began = Instant::now();
-    ensure!(start(binary, &job.words)?.wait()?.success(), "{} does not end well", job.name);
+    ensure!(start(binary, job.words)?.wait()?.success(), "{} does not end well", job.name);
     let mut whole = began.elapsed();
     let expected = tree(&result)?;
     let mut draws = Draws::new(kills as u64);
@@ -254,7 +223,7 @@ fn compare(job: &Job, found: &Tree, expected: &Tree, kills: usize) -> Result<()>
 
 /// Removes the result, or restores its initial state.
 fn reset(job: &Job, result: &Path) -> Result<()> {
-    for left in [result.to_path_buf(), result.with_file_name(format!(".{}.partial", job.result))] {
+    for left in [result.to_path_buf(), result.with_file_name(".out.partial")] {
         if left.exists() {
             std::fs::remove_dir_all(left)?;
         }
@@ -268,9 +237,13 @@ fn reset(job: &Job, result: &Path) -> Result<()> {
     }
 }
 
-fn start(binary: &Path, words: &[&str]) -> Result<std::process::Child> {
+fn start(binary: &Path, words: &str) -> Result<Child> {
     let mut command = Command::new(binary);
-    command.args(words).current_dir(FOLDER).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(words.split_whitespace())
+        .current_dir(FOLDER)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     Ok(command.spawn()?)
 }
 

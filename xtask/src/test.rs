@@ -32,15 +32,12 @@ const STEPS: [(&str, Work); 12] = [
 /// What people run between edits: minutes, where all steps take half an hour.
 const QUICK: [(&str, Work); 3] = [STEPS[1], STEPS[2], ("unit tests", unit_tests)];
 
-/// Runs `cargo xtask test [STEP]`: all steps, or one; or `quick`. `gpu` is none of them: it needs a GPU.
-pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    if let Some(("gpu", rest)) = arguments.split_first().map(|(name, rest)| (name.as_str(), rest)) {
-        return gpu::test(rest);
-    }
-    ensure!(arguments.len() <= 1, "cargo xtask test takes a step at most");
-    let chosen = arguments.first();
-    if chosen.is_some_and(|chosen| chosen == "quick") {
-        return run_steps(QUICK.into_iter());
+/// Runs all steps, or one; or `quick`. `gpu` is none of them: it needs a GPU.
+pub(crate) fn run(chosen: Option<&str>, oracle: Option<&Path>) -> Result<()> {
+    match chosen {
+        Some("gpu") => return gpu::test(oracle),
+        Some("quick") => return run_steps(QUICK.into_iter()),
+        _ => {}
     }
     let wanted = |name: &str| chosen.is_none_or(|chosen| chosen == name);
     let names = STEPS.map(|(name, _)| name);

@@ -4,20 +4,18 @@
 mod together;
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::{machine, memory, ours};
+use super::options::positive;
+use super::report::Record;
+use super::{memory, ours};
 use crate::crowd::{Client, Crowd, Fate, Habits, Log, Sent, Server, World, check};
 use crate::servers::{self, Postgres};
 
-const USAGE: &str =
-    "cargo xtask bench annotate [--tasks N] [--annotators N] [--events N] [--out DIR]
-  20,000 tasks and 200 annotators unless told otherwise, then 300,000 events and two processes;
-  loopback only";
 const FOLDER: &str = "target/crowd";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Polling interval of the lead's page.
@@ -25,12 +23,20 @@ const POLL: Duration = Duration::from_secs(2);
 /// Duration of a measurement with annotators who think.
 const WATCHED: Duration = Duration::from_secs(20);
 
-struct Options {
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Tasks
+    #[arg(long, value_name = "N", default_value = "20000", value_parser = positive)]
     tasks: usize,
+    /// Annotators
+    #[arg(long, value_name = "N", default_value = "200", value_parser = positive)]
     annotators: usize,
-    /// Number of events in the database before two processes are measured.
+    /// Events in the database before two processes are measured
+    #[arg(long, value_name = "N", default_value = "300000", value_parser = positive)]
     events: usize,
-    out: String,
+    /// Folder of the record; bench/results, or target/bench-results when something is not the standard
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 /// The result with one database and one way of working.
@@ -52,9 +58,7 @@ struct Outcome {
     start: f64,
 }
 
-/// Runs `cargo xtask bench annotate`.
-pub(super) fn run(flags: &[String]) -> Result<()> {
-    let options = Options::parse(flags)?;
+pub(super) fn run(options: &Options) -> Result<()> {
     servers::ensure_installed()?;
     let binary = ours::build()?.canonicalize()?;
     let postgres = Postgres::start()?;
@@ -79,38 +83,12 @@ pub(super) fn run(flags: &[String]) -> Result<()> {
             outcomes.push(outcome);
         }
         eprintln!("{database}, two processes after {} events", options.events);
-        let mut outcome = together::measure(&binary, &url("together")?, &options, thinking)?;
+        let mut outcome = together::measure(&binary, &url("together")?, options, thinking)?;
         (outcome.database, outcome.pace) = (database, "every 2 s, two processes, long history");
         println!("{}", outcome.row());
         outcomes.push(outcome);
     }
-    record(&options, &outcomes)
-}
-
-impl Options {
-    fn parse(flags: &[String]) -> Result<Self> {
-        let mut options =
-            Options { tasks: 20_000, annotators: 200, events: 300_000, out: String::new() };
-        let mut rest = flags.iter();
-        while let Some(flag) = rest.next() {
-            let value = rest.next().with_context(|| format!("{flag} needs a value\n{USAGE}"))?;
-            let number = || value.parse().with_context(|| format!("{flag} {value}: not a number"));
-            match flag.as_str() {
-                "--tasks" => options.tasks = number()?,
-                "--annotators" => options.annotators = number()?,
-                "--events" => options.events = number()?,
-                "--out" => options.out = value.clone(),
-                _ => bail!("unknown flag {flag}\n{USAGE}"),
-            }
-        }
-        if options.out.is_empty() {
-            let asked = (options.tasks, options.annotators, options.events);
-            let standard = asked == (20_000, 200, 300_000);
-            let folder = if standard { "bench/results" } else { "target/bench-results" };
-            options.out = folder.to_owned();
-        }
-        Ok(options)
-    }
+    record(options, &outcomes)
 }
 
 /// Lets the crowd work until all tasks are done or the time is over. The result counts only if
@@ -240,9 +218,8 @@ fn quantile(times: &[f64], share: f64) -> f64 {
 
 /// Prints the table and writes it to a file.
 fn record(options: &Options, outcomes: &[Outcome]) -> Result<()> {
-    let (date, machine) = (machine::today()?, machine::describe()?);
     let mut text = format!(
-        "# cargo xtask bench annotate\n\n{} tasks, {} annotators on the same machine, a lead who \
+        "{} tasks, {} annotators on the same machine, a lead who \
          looks every 2 s. Every acknowledged answer was found once and under its author's name, \
          before and after a kill of the server. With two processes, every other request goes to \
          the other one, after {} events. Times are milliseconds unless said otherwise, \
@@ -259,15 +236,10 @@ fn record(options: &Options, outcomes: &[Outcome]) -> Result<()> {
         writeln!(text, "{}", outcome.row())?;
     }
     println!("{text}");
-    let record = json!({ "date": date, "machine": machine, "tasks": options.tasks,
-                         "annotators": options.annotators, "events": options.events,
-                         "outcomes": outcomes.iter().map(Outcome::json).collect::<Vec<_>>() });
-    std::fs::create_dir_all(&options.out)?;
-    let name = Path::new(&options.out).join(format!("{date}-annotate"));
-    std::fs::write(name.with_extension("json"), serde_json::to_string_pretty(&record)? + "\n")?;
-    std::fs::write(name.with_extension("md"), text)?;
-    eprintln!("recorded: {}.md", name.display());
-    Ok(())
+    let facts = json!({ "tasks": options.tasks, "annotators": options.annotators, "events": options.events,
+                        "outcomes": outcomes.iter().map(Outcome::json).collect::<Vec<_>>() });
+    let record = Record { name: "annotate", facts, notes: Vec::new(), text };
+    record.write(options.out.as_deref())
 }
 
 #[cfg(test)]

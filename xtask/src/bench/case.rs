@@ -34,12 +34,6 @@ pub(super) struct Case {
 }
 
 impl Bench {
-    pub(super) fn named(name: &str) -> Option<Self> {
-        [Bench::Select, Bench::CoreSet, Bench::Herding, Bench::Design]
-            .into_iter()
-            .find(|bench| bench.name() == name)
-    }
-
     pub(super) fn name(self) -> &'static str {
         match self {
             Bench::Select => "select",

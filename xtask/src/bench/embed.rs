@@ -1,29 +1,17 @@
 //! `cargo xtask bench embed`: features of images and captions, compared with ONNX Runtime.
 
-use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write as _};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use nextpair_data::npy;
 use serde_json::{Value, json};
 
-use super::report::{Spread, spread};
-use super::{machine, ours, rivals};
-use crate::{cargo, succeed};
-
-const USAGE: &str = "cargo xtask bench embed --images DIR --image-model ONNX [FLAGS]
-  --images DIR         a folder of images
-  --image-model ONNX   an encoder prepared for as the preset efficientnet-lite, with the output 'pooled'
-  --text-model ONNX    a text encoder with tokenizer.json beside it
-  --captions FILE      captions for it, one a line
-  --repeats N          timed rounds, 5 unless told otherwise
-  --threads N          threads of everyone, 2 unless told otherwise
-  --candidates no      do not build and run the runtimes that were considered (tract builds for minutes)
-  --venv DIR           a Python environment that has bench/embed-requirements.txt
-  --out DIR            folder of the record, bench/results unless told otherwise";
+use super::options::positive;
+use super::report::{Record, Spread, spread};
+use super::script::Script;
+use super::{ours, rivals};
 
 /// Settings of the rival: one image per thread, or batches on all threads.
 const SETTINGS: [&str; 4] = ["workers", "8", "16", "32"];
@@ -34,14 +22,33 @@ const IMAGE_AGREEMENT: f64 = 0.998;
 const TEXT_AGREEMENT: (f64, f64) = (0.985, 0.998);
 const FOLDER: &str = "target/bench-data/embed";
 
-struct Options {
+const REQUIREMENTS: &str = "bench/embed-requirements.txt";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// A folder of images
+    #[arg(long, value_name = "DIR")]
     images: PathBuf,
+    /// An encoder prepared for as the preset efficientnet-lite, with the output 'pooled'
+    #[arg(long, value_name = "ONNX")]
     image_model: PathBuf,
-    texts: Option<(PathBuf, PathBuf)>,
+    /// A text encoder with tokenizer.json beside it
+    #[arg(long, value_name = "ONNX", requires = "captions")]
+    text_model: Option<PathBuf>,
+    /// Captions for it, one a line
+    #[arg(long, value_name = "FILE", requires = "text_model")]
+    captions: Option<PathBuf>,
+    /// Timed rounds
+    #[arg(long, value_name = "N", default_value = "5", value_parser = positive)]
     repeats: usize,
+    /// Threads of everyone
+    #[arg(long, value_name = "N", default_value = "2", value_parser = positive)]
     threads: usize,
-    candidates: bool,
+    /// A Python environment that has bench/embed-requirements.txt
+    #[arg(long, value_name = "DIR")]
     venv: Option<PathBuf>,
+    /// Folder of the record
+    #[arg(long, value_name = "DIR", default_value = "bench/results")]
     out: PathBuf,
 }
 
@@ -60,49 +67,16 @@ struct Cosines {
     mean: f64,
 }
 
-pub(super) fn run(flags: &[String]) -> Result<()> {
-    let options = Options::parse(flags)?;
-    let requirements = "bench/embed-requirements.txt";
-    let python = rivals::environment("target/bench-embed-venv", requirements, &options.venv)?;
+pub(super) fn run(options: &Options) -> Result<()> {
+    let python = rivals::environment_in("target/bench-embed-venv", REQUIREMENTS, &options.venv)?;
     let binary = ours::build()?;
-    let work = Work::prepare(&options, &binary)?;
-    let mut rival = Rival::start(&python, &options, &work)?;
-    rivals::check_versions(&rival.versions, requirements)?;
-    let candidates = if options.candidates { Some(build_candidates()?) } else { None };
-    let mut sides = vec![measure_images(&options, &work, &mut rival, candidates.as_deref())?];
-    if options.texts.is_some() {
-        sides.push(measure_texts(&options, &work, &mut rival)?);
+    let work = Work::prepare(options, &binary)?;
+    let mut rival = Rival::start(&python, options, &work)?;
+    let mut sides = vec![measure_images(options, &work, &mut rival)?];
+    if options.text_model.is_some() {
+        sides.push(measure_texts(options, &work, &mut rival)?);
     }
-    record(&options, &sides, &rival.versions)
-}
-
-impl Options {
-    fn parse(flags: &[String]) -> Result<Self> {
-        let value = |name: &str| {
-            let at = flags.iter().position(|flag| flag == name);
-            at.and_then(|at| flags.get(at + 1)).cloned()
-        };
-        let known = ["--images", "--image-model", "--text-model", "--captions", "--repeats"];
-        let known = [&known[..], &["--threads", "--candidates", "--venv", "--out"]].concat();
-        if let Some(flag) = flags.iter().step_by(2).find(|flag| !known.contains(&flag.as_str())) {
-            bail!("unknown flag {flag}\n{USAGE}");
-        }
-        let path = |name| value(name).map(PathBuf::from);
-        let number = |name: &str, usual| match value(name) {
-            Some(text) => text.parse().with_context(|| format!("{name} {text}: not a number")),
-            None => Ok(usual),
-        };
-        Ok(Options {
-            images: path("--images").context(USAGE)?,
-            image_model: path("--image-model").context(USAGE)?,
-            texts: path("--text-model").zip(path("--captions")),
-            repeats: number("--repeats", 5)?.max(1),
-            threads: number("--threads", 2)?.max(1),
-            candidates: value("--candidates").is_none_or(|answer| answer != "no"),
-            venv: path("--venv"),
-            out: path("--out").unwrap_or_else(|| "bench/results".into()),
-        })
-    }
+    record(options, &sides, &rival.script.versions)
 }
 
 /// The input lists, and the dataset that we embed anew in every round.
@@ -123,8 +97,8 @@ impl<'a> Work<'a> {
         ensure!(!images.is_empty(), "{}: no images", options.images.display());
         std::fs::write(format!("{FOLDER}/images.txt"), images.join("\n"))?;
         // Attach the captions to the first image, so that one dataset serves both sides.
-        let captions = match &options.texts {
-            Some((_, file)) => std::fs::read_to_string(file)?.lines().map(str::to_owned).collect(),
+        let captions = match &options.captions {
+            Some(file) => std::fs::read_to_string(file)?.lines().map(str::to_owned).collect(),
             None => Vec::new(),
         };
         let captions: Vec<String> = captions;
@@ -158,17 +132,13 @@ impl<'a> Work<'a> {
         let mut command = Command::new(self.binary);
         command.arg("embed").arg(&dataset).args(["--name", "x", "--dtype", "f32", "--threads"]);
         command.arg(options.threads.to_string());
-        match (side, &options.texts) {
-            ("text", Some((model, _))) => command.arg("--text-model").arg(model),
+        match (side, &options.text_model) {
+            ("text", Some(model)) => command.arg("--text-model").arg(model),
             _ => command
                 .args(["--pooled", "--preprocess", "efficientnet-lite", "--image-model"])
                 .arg(&options.image_model),
         };
-        let began = Instant::now();
-        let output = command.output()?;
-        let seconds = began.elapsed().as_secs_f64();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.success(), "nextpair embed ended with {}: {said}", output.status);
+        let seconds = ours::finish(&mut command, false)?.seconds;
         Ok((seconds, rows(&dataset.join(format!("features/x.{side}.npy")))?))
     }
 }
@@ -192,12 +162,7 @@ fn cosines(ours: &[Vec<f64>], theirs: &[Vec<f64>]) -> Result<Cosines> {
     Ok(Cosines { least, mean: all.iter().sum::<f64>() / all.len() as f64 })
 }
 
-fn measure_images(
-    options: &Options,
-    work: &Work<'_>,
-    rival: &mut Rival,
-    candidates: Option<&Path>,
-) -> Result<Side> {
+fn measure_images(options: &Options, work: &Work<'_>, rival: &mut Rival) -> Result<Side> {
     eprintln!("images: the rival's best setting");
     let mut best = (f64::INFINITY, SETTINGS[0]);
     for setting in SETTINGS {
@@ -220,16 +185,6 @@ fn measure_images(
         eprintln!("images: round {} of {}", round + 1, options.repeats);
         contestants[0].1.push(work.ours(options, "image")?.0);
         contestants[1].1.push(rival.run("images", setting)?);
-    }
-    if let Some(binary) = candidates {
-        for runtime in ["rten", "tract"] {
-            let mut times = Vec::new();
-            for round in 0..options.repeats.min(3) {
-                eprintln!("images: {runtime} as it comes, round {}", round + 1);
-                times.push(run_candidate(binary, runtime, options)?);
-            }
-            contestants.push((format!("{runtime} as it comes, our decoding"), times));
-        }
     }
     Ok(Side { what: "images", count: work.images.len(), contestants, cosines })
 }
@@ -257,50 +212,23 @@ fn measure_texts(options: &Options, work: &Work<'_>, rival: &mut Rival) -> Resul
     Ok(Side { what: "captions", count: work.captions, contestants, cosines })
 }
 
-/// Builds the candidate runtimes. tract takes minutes.
-fn build_candidates() -> Result<PathBuf> {
-    let mut build = cargo(&["build", "--release", "--manifest-path", "bench/runtimes/Cargo.toml"]);
-    succeed(build.args(["--target-dir", "target/bench-runtimes"]))?;
-    Ok("target/bench-runtimes/release/nextpair-runtimes".into())
-}
-
-fn run_candidate(binary: &Path, runtime: &str, options: &Options) -> Result<f64> {
-    let mut command = Command::new(binary);
-    command.arg(runtime).arg(&options.image_model).arg("efficientnet-lite");
-    command.arg(format!("{FOLDER}/images.txt"));
-    command.env("RAYON_NUM_THREADS", options.threads.to_string());
-    let output = command.output()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(output.status.success(), "{runtime} ended with {}", output.status);
-    let seconds = said.split_whitespace().next().context("no seconds")?;
-    Ok(seconds.parse()?)
-}
-
 /// The process of the rival.
 struct Rival {
-    process: std::process::Child,
-    answers: std::io::Lines<BufReader<std::process::ChildStdout>>,
-    versions: Value,
+    script: Script,
 }
 
 impl Rival {
     fn start(python: &Path, options: &Options, work: &Work<'_>) -> Result<Self> {
-        let mut command = Command::new(python);
-        command.arg("bench/embed.py").arg(options.threads.to_string());
-        command.arg(&options.image_model).arg("efficientnet-lite");
-        command.arg(format!("{FOLDER}/images.txt"));
-        if let (Some((model, _)), true) = (&options.texts, work.captions > 0) {
-            command.arg(model).arg(model.with_file_name("tokenizer.json"));
-            command.arg(format!("{FOLDER}/captions.txt"));
+        let images = PathBuf::from(format!("{FOLDER}/images.txt"));
+        let mut arguments: Vec<PathBuf> = vec![options.threads.to_string().into()];
+        arguments.extend([options.image_model.clone(), "efficientnet-lite".into(), images]);
+        if let (Some(model), true) = (&options.text_model, work.captions > 0) {
+            let captions = format!("{FOLDER}/captions.txt").into();
+            arguments.extend([model.clone(), model.with_file_name("tokenizer.json"), captions]);
         }
-        command.env("OMP_NUM_THREADS", options.threads.to_string());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn().with_context(|| python.display().to_string())?;
-        let output = process.stdout.take().context("the rival has no output")?;
-        let answers = BufReader::new(output).lines();
-        let mut rival = Rival { process, answers, versions: Value::Null };
-        rival.versions = rival.answer()?["versions"].take();
-        Ok(rival)
+        let script = Script::start(python, "bench/embed.py", &arguments, options.threads, &[])?;
+        rivals::check_versions(&script.versions, REQUIREMENTS)?;
+        Ok(Rival { script })
     }
 
     /// Returns the path of its rows.
@@ -310,22 +238,7 @@ impl Rival {
 
     fn run(&mut self, what: &str, setting: &str) -> Result<f64> {
         let request = json!({"run": what, "setting": setting, "out": Rival::rows()});
-        let input = self.process.stdin.as_mut().context("the rival has no input")?;
-        writeln!(input, "{request}")?;
-        input.flush()?;
-        self.answer()?["seconds"].as_f64().context("an answer without seconds")
-    }
-
-    fn answer(&mut self) -> Result<Value> {
-        let line = self.answers.next().context("bench/embed.py ended early; see above")??;
-        Ok(serde_json::from_str(&line)?)
-    }
-}
-
-impl Drop for Rival {
-    fn drop(&mut self) {
-        drop(self.process.stdin.take());
-        let _ = self.process.wait();
+        self.script.ask(&request)?["seconds"].as_f64().context("an answer without seconds")
     }
 }
 
@@ -354,20 +267,12 @@ fn record(options: &Options, sides: &[Side], versions: &Value) -> Result<()> {
         writeln!(text)?;
     }
     println!("{text}");
-    std::fs::create_dir_all(&options.out)?;
-    let name = options.out.join(format!("{}-embed", machine::today()?));
-    let sides: Vec<Value> = sides
-        .iter()
-        .map(|side| {
-            json!({"what": side.what, "count": side.count, "least_cosine": side.cosines.least,
-                           "mean_cosine": side.cosines.mean,
-                           "seconds": side.contestants})
-        })
-        .collect();
-    let record = json!({"machine": machine::describe()?, "threads": options.threads,
-                        "versions": versions, "sides": sides});
-    std::fs::write(name.with_extension("json"), serde_json::to_string_pretty(&record)?)?;
-    std::fs::write(name.with_extension("md"), format!("# cargo xtask bench embed\n\n{text}"))?;
-    eprintln!("recorded: {}.md", name.display());
-    Ok(())
+    let side = |side: &Side| {
+        json!({"what": side.what, "count": side.count, "least_cosine": side.cosines.least,
+               "mean_cosine": side.cosines.mean, "seconds": side.contestants})
+    };
+    let sides: Vec<Value> = sides.iter().map(side).collect();
+    let facts = json!({"threads": options.threads, "versions": versions, "sides": sides});
+    let record = Record { name: "embed", facts, notes: Vec::new(), text };
+    record.write(Some(&options.out))
 }

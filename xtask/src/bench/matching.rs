@@ -51,14 +51,12 @@ struct Contestant {
 }
 
 /// Runs the cases and writes the record.
-pub(super) fn run(bench: &Bench, flags: &[String]) -> Result<()> {
-    let options = Options::parse(flags)?;
-    options.refuse_sizes()?;
+pub(super) fn run(bench: &Bench, options: &Options) -> Result<()> {
     let cases: Vec<&Case> = bench.cases.iter().filter(|case| options.wants(case.name)).collect();
     let names: Vec<&str> = bench.cases.iter().map(|case| case.name).collect();
     ensure!(!cases.is_empty(), "no such case; {} has {}", bench.name, names.join(", "));
 
-    let python = rivals::environment("target/bench-venv", rivals::REQUIREMENTS, &options.venv)?;
+    let python = rivals::environment(&options.venv())?;
     let binary = rival::build()?;
     let without = options.without.as_deref().unwrap_or_default();
     let (mut versions, mut records, mut tables) = (Value::Null, Vec::new(), Vec::new());
@@ -80,7 +78,7 @@ pub(super) fn run(bench: &Bench, flags: &[String]) -> Result<()> {
         records.push(record(case, options.seed, &contestants));
         println!("{}", tables[tables.len() - 1]);
     }
-    report::write(bench.name, &options, &versions, records, &tables)
+    report::write(bench.name, options, &versions, records, &tables)
 }
 
 /// Compares answers first, then times in turns. Every answer of every turn is compared.

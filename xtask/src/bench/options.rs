@@ -1,113 +1,63 @@
-//! Flags of the benchmarks.
+//! Flags of the benchmarks that have cases and rivals.
 
 use std::path::PathBuf;
-use std::str::FromStr;
-
-use anyhow::{Context, Result, bail, ensure};
 
 use super::case::Case;
 
-pub(super) const USAGE: &str =
-    "cargo xtask bench select|core-set|herding|design|embed|train|score|gpu|scale|annotate [FLAGS]
-  --only CASE        this case alone (repeat for more)
-  --repeats N        timed rounds, 5 unless told otherwise
-  --rivals A,B       these rivals in every case; 'none' for none
-  --threads N        threads of everyone, 2 unless told otherwise
-  --seed N           seed of the data, 1 unless told otherwise
-  --pool N, --pairs N, --dim N, --budget N
-                     other sizes than those of the case (select, core-set)
-  --without A,B      vector instructions that we do without (avx512, vnni, avx2); rivals keep
-                     them (select, core-set, herding, design, train, score)
-  --venv DIR         a Python environment that has bench/requirements.txt; also NEXTPAIR_BENCH_VENV
-  --out DIR          folder of the record: bench/results, or target/bench-results when
-                     sizes, cases or rivals are not the standard ones";
-
-#[derive(Debug)]
-pub(super) struct Options {
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// This case alone; repeat for more
+    #[arg(long, value_name = "CASE")]
     only: Vec<String>,
+    /// These rivals in every case; 'none' for none
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
     rivals: Option<Vec<String>>,
+    /// Timed rounds
+    #[arg(long, value_name = "N", default_value = "5", value_parser = positive)]
     pub(super) repeats: usize,
+    /// Threads of everyone
+    #[arg(long, value_name = "N", default_value = "2", value_parser = positive)]
     pub(super) threads: usize,
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
-    pool: Option<usize>,
-    pairs: Option<usize>,
-    dim: Option<usize>,
-    budget: Option<usize>,
+    /// Vector instructions that we do without (avx512, vnni, avx2); rivals keep them
+    #[arg(long, value_name = "A,B")]
     pub(super) without: Option<String>,
-    pub(super) venv: Option<PathBuf>,
-    out: Option<PathBuf>,
-    /// The flags as typed, without folders of this machine.
-    pub(super) typed: Vec<String>,
+    /// A Python environment that has bench/requirements.txt; also NEXTPAIR_BENCH_VENV
+    #[arg(long, value_name = "DIR")]
+    venv: Option<PathBuf>,
+    /// Folder of the record; bench/results, or target/bench-results when something is not the standard
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+}
+
+/// Other sizes than those of the cases.
+#[derive(clap::Args)]
+pub(crate) struct Sizes {
+    /// Pool items
+    #[arg(long, value_name = "N")]
+    pool: Option<usize>,
+    /// Pairs, or centres
+    #[arg(long, value_name = "N")]
+    pairs: Option<usize>,
+    /// Numbers of a vector
+    #[arg(long, value_name = "N")]
+    dim: Option<usize>,
+    /// Picks
+    #[arg(long, value_name = "N")]
+    budget: Option<usize>,
 }
 
 impl Options {
-    pub(super) fn parse(flags: &[String]) -> Result<Self> {
-        let mut options = Options {
-            only: Vec::new(),
-            rivals: None,
-            repeats: 5,
-            threads: 2,
-            seed: 1,
-            pool: None,
-            pairs: None,
-            dim: None,
-            budget: None,
-            without: None,
-            venv: std::env::var_os("NEXTPAIR_BENCH_VENV").map(PathBuf::from),
-            out: None,
-            typed: Vec::new(),
-        };
-        let mut rest = flags.iter();
-        while let Some(flag) = rest.next() {
-            let value = rest.next().with_context(|| format!("{flag} needs a value\n{USAGE}"))?;
-            match flag.as_str() {
-                "--only" => options.only.push(value.clone()),
-                "--rivals" => {
-                    let names = value.split(',').filter(|&name| name != "none");
-                    options.rivals = Some(names.map(str::to_string).collect());
-                }
-                "--repeats" => options.repeats = number(flag, value)?,
-                "--threads" => options.threads = number(flag, value)?,
-                "--seed" => options.seed = number(flag, value)?,
-                "--pool" => options.pool = Some(number(flag, value)?),
-                "--pairs" => options.pairs = Some(number(flag, value)?),
-                "--dim" => options.dim = Some(number(flag, value)?),
-                "--budget" => options.budget = Some(number(flag, value)?),
-                "--without" => options.without = Some(value.clone()),
-                "--venv" => options.venv = Some(value.into()),
-                "--out" => options.out = Some(value.into()),
-                _ => bail!("unknown flag {flag}\n{USAGE}"),
-            }
-            if !["--venv", "--out"].contains(&flag.as_str()) {
-                options.typed.extend([flag.clone(), value.clone()]);
-            }
-        }
-        ensure!(options.repeats > 0, "--repeats is 0; at least one round is needed");
-        ensure!(options.threads > 0, "--threads is 0; at least one is needed");
-        Ok(options)
-    }
-
     pub(super) fn wants(&self, case: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == case)
     }
 
-    /// Returns the case with the sizes given as flags.
-    pub(super) fn sized(&self, case: Case) -> Case {
-        let pool = self.pool.unwrap_or(case.pool);
-        Case {
-            pool,
-            pairs: self.pairs.unwrap_or(case.pairs),
-            dim: self.dim.unwrap_or(case.dim),
-            budget: self.budget.unwrap_or(case.budget).min(pool),
-            ..case
-        }
-    }
-
-    /// Returns an error if sizes were given, for benchmarks with fixed sizes.
-    pub(super) fn refuse_sizes(&self) -> Result<()> {
-        let sizes = [self.pool, self.pairs, self.dim, self.budget];
-        ensure!(sizes.iter().all(Option::is_none), "this bench has sizes of its own\n{USAGE}");
-        Ok(())
+    /// Returns the environment of the rivals, if there is one.
+    pub(super) fn venv(&self) -> Option<PathBuf> {
+        let known = || std::env::var_os("NEXTPAIR_BENCH_VENV").map(PathBuf::from);
+        self.venv.clone().or_else(known)
     }
 
     /// Returns the name of the record of a bench.
@@ -121,21 +71,33 @@ impl Options {
     /// Returns the rivals to run: those given as flags, or `usual`.
     pub(super) fn rivals<'a>(&'a self, usual: &[&'a str]) -> Vec<&'a str> {
         match &self.rivals {
-            Some(names) => names.iter().map(String::as_str).collect(),
+            Some(names) => {
+                names.iter().map(String::as_str).filter(|&name| name != "none").collect()
+            }
             None => usual.to_vec(),
         }
     }
+}
 
-    /// Returns the folder of the record.
-    pub(super) fn out(&self) -> PathBuf {
-        let sizes = [self.pool, self.pairs, self.dim, self.budget];
-        let standard =
-            sizes.iter().all(Option::is_none) && self.only.is_empty() && self.rivals.is_none();
-        let folder = if standard { "bench/results" } else { "target/bench-results" };
-        self.out.clone().unwrap_or_else(|| folder.into())
+impl Sizes {
+    /// Returns a case with these sizes.
+    pub(super) fn of(&self, case: Case) -> Case {
+        let pool = self.pool.unwrap_or(case.pool);
+        Case {
+            pool,
+            pairs: self.pairs.unwrap_or(case.pairs),
+            dim: self.dim.unwrap_or(case.dim),
+            budget: self.budget.unwrap_or(case.budget).min(pool),
+            ..case
+        }
     }
 }
 
-fn number<T: FromStr>(flag: &str, value: &str) -> Result<T> {
-    value.parse().ok().with_context(|| format!("{flag} {value}: not a number"))
+/// Reads a number that is not 0.
+pub(super) fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1 is needed".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
 }

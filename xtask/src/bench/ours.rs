@@ -1,7 +1,7 @@
 //! Our side: the whole `nextpair` process, from opening the files to the written picks.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -64,26 +64,38 @@ impl Ours<'_> {
         };
         command.arg("--pool").arg(self.data.join("pool.npy")).args(["--pool-side", "image"]);
         command.args(["--budget", &budget.to_string(), "--threads", &self.threads.to_string()]);
-        command.arg("--out").arg(out).arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg("--out").arg(out).arg("--json");
         command.env(WITHOUT, self.without);
 
-        let began = Instant::now();
-        let child = command.spawn().with_context(|| self.binary.display().to_string())?;
-        let watch = watched.then(|| Watch::start(child.id()));
-        let output = child.wait_with_output()?;
-        let seconds = began.elapsed().as_secs_f64();
-        let memory = watch.map(Watch::stop).unwrap_or_default();
-        ensure!(
-            output.status.success(),
-            "nextpair select ended with {}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let Finished { seconds, memory, output } = finish(&mut command, watched)?;
         let summary: Value =
             serde_json::from_slice(&output.stdout).context("nextpair's summary")?;
         let reported_peak = summary["peak_bytes"].as_u64().unwrap_or(0);
         Ok(Run { seconds, picks: read(out)?, memory, reported_peak })
     }
+}
+
+/// A run of the program that ended well.
+pub(super) struct Finished {
+    /// From its start to its end.
+    pub(super) seconds: f64,
+    /// Zero unless watched.
+    pub(super) memory: Memory,
+    pub(super) output: Output,
+}
+
+/// Runs a command to its end.
+pub(super) fn finish(command: &mut Command, watched: bool) -> Result<Finished> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let began = Instant::now();
+    let child = command.spawn().with_context(|| format!("{command:?}"))?;
+    let watch = watched.then(|| Watch::start(child.id()));
+    let output = child.wait_with_output()?;
+    let seconds = began.elapsed().as_secs_f64();
+    let memory = watch.map(Watch::stop).unwrap_or_default();
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?} ended with {}: {said}", output.status);
+    Ok(Finished { seconds, memory, output })
 }
 
 fn read(path: &Path) -> Result<Vec<Pick>> {

@@ -1,6 +1,7 @@
 //! Results of benchmarks: a table and a record.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -163,7 +164,7 @@ impl CaseReport {
     }
 }
 
-/// Writes the dated record and its tables.
+/// Writes the dated record of cases with rivals.
 pub(super) fn write(
     bench: &str,
     options: &Options,
@@ -171,39 +172,78 @@ pub(super) fn write(
     cases: Vec<Value>,
     tables: &[String],
 ) -> Result<()> {
-    let (date, machine) = (machine::today()?, machine::describe()?);
-    let command = ["cargo xtask bench", bench].into_iter();
-    let command: Vec<&str> = command.chain(options.typed.iter().map(String::as_str)).collect();
-    let command = command.join(" ");
-    let record = json!({
-        "date": date,
-        "command": command,
-        "threads": options.threads,
-        "machine": machine,
-        "versions": versions,
-        "cases": cases,
-    });
-    let mut text = format!("# {bench}, {date}\n\n`{command}`\n\n");
-    for (name, value) in [("machine", &machine), ("versions", versions)] {
-        let _ = writeln!(text, "* {name}: {}", line(value));
-    }
-    let _ = writeln!(text, "* threads: {}, rounds: {}\n", options.threads, options.repeats);
-    text.push_str(&tables.join("\n"));
+    let Options { threads, repeats, .. } = options;
+    let record = Record {
+        name: &options.record(bench),
+        facts: json!({"threads": threads, "versions": versions, "cases": cases}),
+        notes: vec![
+            format!("versions: {}", line(versions)),
+            format!("threads: {threads}, rounds: {repeats}"),
+        ],
+        text: tables.join("\n"),
+    };
+    record.write(options.out.as_deref())
+}
 
-    let out = options.out();
-    std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
-    for (extension, content) in
-        [("json", serde_json::to_string_pretty(&record)? + "\n"), ("md", text)]
-    {
-        let path = out.join(format!("{date}-{}.{extension}", options.record(bench)));
-        std::fs::write(&path, content).with_context(|| path.display().to_string())?;
-        eprintln!("written     {}", path.display());
+/// What is kept of a benchmark: facts for programs, notes and tables for people.
+pub(super) struct Record<'a> {
+    pub(super) name: &'a str,
+    pub(super) facts: Value,
+    pub(super) notes: Vec<String>,
+    pub(super) text: String,
+}
+
+/// Flags that name folders and files of this machine, which no record has.
+const PLACES: [&str; 7] =
+    ["--venv", "--out", "--data", "--images", "--image-model", "--text-model", "--captions"];
+/// Flags with which a benchmark is still the standard one.
+const STANDARD: [&str; 4] = ["--repeats", "--threads", "--seed", "--without"];
+
+impl Record<'_> {
+    /// Writes it with the date, the command and the machine: to a folder, or where records of its kind lie.
+    pub(super) fn write(&self, out: Option<&Path>) -> Result<()> {
+        let (date, machine, typed) = (machine::today()?, machine::describe()?, typed());
+        let command = format!("cargo xtask {}", typed.join(" "));
+        let mut record = json!({"date": date, "command": command, "machine": machine});
+        for (name, fact) in self.facts.as_object().into_iter().flatten() {
+            record[name] = fact.clone();
+        }
+        let mut text = format!("# {}, {date}\n\n`{command}`\n\n", self.name);
+        for note in [&format!("machine: {}", line(&machine))].into_iter().chain(&self.notes) {
+            let _ = writeln!(text, "* {note}");
+        }
+        let text = text + "\n" + &self.text;
+
+        let flags = typed.iter().filter(|word| word.starts_with("--"));
+        let is_standard = flags.into_iter().all(|flag| STANDARD.contains(&flag.as_str()));
+        let usual = if is_standard { "bench/results" } else { "target/bench-results" };
+        let out = out.unwrap_or(Path::new(usual));
+        std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
+        let facts = serde_json::to_string_pretty(&record)? + "\n";
+        for (extension, content) in [("json", facts), ("md", text)] {
+            let path = out.join(format!("{date}-{}.{extension}", self.name));
+            std::fs::write(&path, content).with_context(|| path.display().to_string())?;
+            eprintln!("written     {}", path.display());
+        }
+        Ok(())
     }
-    Ok(())
+}
+
+/// Returns the words of the command line after `xtask`, without places.
+fn typed() -> Vec<String> {
+    let mut words = std::env::args().skip(1);
+    let mut typed = Vec::new();
+    while let Some(word) = words.next() {
+        match PLACES.contains(&word.as_str()) {
+            true => drop(words.next()),
+            false => typed.push(word),
+        }
+    }
+    typed
 }
 
 /// Formats an object as `name value, name value`.
-pub(super) fn line(value: &Value) -> String {
+fn line(value: &Value) -> String {
     let entries = value.as_object().into_iter().flatten();
     let plain = |value: &Value| value.as_str().map_or(value.to_string(), str::to_string);
     entries.map(|(name, value)| format!("{name} {}", plain(value))).collect::<Vec<_>>().join(", ")

@@ -14,8 +14,13 @@ pub(super) const REQUIREMENTS: &str = "bench/requirements.txt";
 /// Default chunk size in rows.
 const CHUNK: usize = 4096;
 
-/// Returns a Python with `requirements`: the given environment, or our own in `folder`.
-pub(super) fn environment(
+/// Returns a Python with the rivals: in the given environment, or in our own.
+pub(super) fn environment(named: &Option<PathBuf>) -> Result<PathBuf> {
+    environment_in("target/bench-venv", REQUIREMENTS, named)
+}
+
+/// Returns a Python with `requirements`: in the given environment, or in our own, in `folder`.
+pub(super) fn environment_in(
     folder: &str,
     requirements: &str,
     named: &Option<PathBuf>,

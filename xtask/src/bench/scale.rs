@@ -4,106 +4,59 @@
 
 mod check;
 mod files;
-mod process;
 
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::{machine, ours};
+use super::memory::Memory;
+use super::options::positive;
+use super::ours::{self, Finished};
+use super::report::Record;
 use check::Judge;
 use files::World;
-use process::Run;
 
-const USAGE: &str = "cargo xtask bench scale [FLAGS]
-  --items N          pool items, 20,000,000 unless told otherwise
-  --dim N            numbers of a vector, 256 unless told otherwise; float16
-  --pairs A,B        numbers of pairs, 100,1000,10000 unless told otherwise
-  --budget N         picks, 1000 unless told otherwise
-  --shards N         shards of `score`, 4 unless told otherwise
-  --repeats N        runs of each kind, of which the fastest counts; 1 unless told otherwise
-  --threads N        threads, 2 unless told otherwise
-  --seed N           seed of the data, 1 unless told otherwise
-  --data DIR         folder of the pool, which is kept; target/bench-data/scale unless told otherwise
-  --out DIR          folder of the record: bench/results, or target/bench-results when sizes are
-                     not the standard ones";
-
-struct Options {
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Pool items
+    #[arg(long, value_name = "N", default_value = "20000000", value_parser = positive)]
     items: usize,
+    /// Numbers of a vector, float16
+    #[arg(long, value_name = "N", default_value = "256", value_parser = positive)]
     dim: usize,
+    /// Numbers of pairs
+    #[arg(long, value_name = "A,B", value_delimiter = ',', default_values = ["100", "1000", "10000"], value_parser = positive)]
     pairs: Vec<usize>,
+    /// Picks
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = positive)]
     budget: usize,
+    /// Shards of `score`
+    #[arg(long, value_name = "N", default_value = "4", value_parser = positive)]
     shards: usize,
+    /// Runs of each kind, of which the fastest counts
+    #[arg(long, value_name = "N", default_value = "1", value_parser = positive)]
     repeats: usize,
+    /// Threads
+    #[arg(long, value_name = "N", default_value = "2", value_parser = positive)]
     threads: usize,
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Folder of the pool, which is kept
+    #[arg(long, value_name = "DIR", default_value = "target/bench-data/scale")]
     data: PathBuf,
-    out: PathBuf,
-    /// The flags as typed, without folders of this machine.
-    typed: Vec<String>,
+    /// Folder of the record; bench/results, or target/bench-results when something is not the standard
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
-impl Options {
-    fn parse(flags: &[String]) -> Result<Self> {
-        let mut options = Options {
-            items: 20_000_000,
-            dim: 256,
-            pairs: vec![100, 1000, 10_000],
-            budget: 1000,
-            shards: 4,
-            repeats: 1,
-            threads: 2,
-            seed: 1,
-            data: "target/bench-data/scale".into(),
-            out: "bench/results".into(),
-            typed: Vec::new(),
-        };
-        let mut out = None;
-        for flag in flags.chunks(2) {
-            let [flag, value] = flag else { bail!("{} needs a value\n{USAGE}", flag[0]) };
-            match flag.as_str() {
-                "--items" => options.items = number(flag, value)?,
-                "--dim" => options.dim = number(flag, value)?,
-                "--pairs" => {
-                    options.pairs =
-                        value.split(',').map(|one| number(flag, one)).collect::<Result<_>>()?;
-                }
-                "--budget" => options.budget = number(flag, value)?,
-                "--shards" => options.shards = number(flag, value)?,
-                "--repeats" => options.repeats = number(flag, value)?,
-                "--threads" => options.threads = number(flag, value)?,
-                "--seed" => options.seed = number(flag, value)?,
-                "--data" => options.data = value.into(),
-                "--out" => out = Some(value.into()),
-                _ => bail!("unknown flag {flag}\n{USAGE}"),
-            }
-            if !["--data", "--out"].contains(&flag.as_str()) {
-                options.typed.extend([flag.clone(), value.clone()]);
-            }
-        }
-        let counts = [options.items, options.dim, options.budget, options.shards];
-        let others = [options.repeats, options.threads, options.pairs.len()];
-        ensure!(counts.iter().chain(&others).all(|&n| n > 0), "a number is 0\n{USAGE}");
-        ensure!(options.pairs.iter().all(|&pairs| pairs > 1), "--pairs: two are needed at least");
-        ensure!(options.budget <= options.items / 4, "--budget: a quarter of the items at most");
-        if !options.typed.iter().all(|word| word == "--repeats" || word.parse::<usize>().is_ok()) {
-            options.out = "target/bench-results".into();
-        }
-        options.out = out.unwrap_or(options.out);
-        Ok(options)
-    }
-}
-
-fn number<T: FromStr>(flag: &str, value: &str) -> Result<T> {
-    value.parse().ok().with_context(|| format!("{flag} {value}: not a number"))
-}
-
-pub(super) fn run(flags: &[String]) -> Result<()> {
-    let options = Options::parse(flags)?;
+pub(super) fn run(options: &Options) -> Result<()> {
+    ensure!(options.pairs.iter().all(|&pairs| pairs > 1), "--pairs: two are needed at least");
+    ensure!(options.budget <= options.items / 4, "--budget: a quarter of the items at most");
     let binary = ours::build()?;
     std::fs::create_dir_all(&options.data).with_context(|| options.data.display().to_string())?;
     let world = World { seed: options.seed, dim: options.dim, threads: options.threads };
@@ -116,18 +69,12 @@ pub(super) fn run(flags: &[String]) -> Result<()> {
     }
     let mut cases = Vec::new();
     for &pairs in &options.pairs {
-        let paired = world.pairs(&options.data, pairs)?;
-        let bench = Bench {
-            options: &options,
-            binary: &binary,
-            pool: &pool,
-            quarter: &quarter,
-            paired: &paired,
-        };
+        let paired = &world.pairs(&options.data, pairs)?;
+        let bench = Bench { options, binary: &binary, pool: &pool, quarter: &quarter, paired };
         cases.push(bench.measure(pairs)?);
-        println!("{}", cases.last().map(|case| case.markdown(&options, disk)).unwrap_or_default());
+        println!("{}", cases.last().map(|case| case.markdown(options, disk)).unwrap_or_default());
     }
-    write(&options, disk, &cases)
+    write(options, disk, &cases)
 }
 
 /// A selection to be measured.
@@ -137,6 +84,30 @@ struct Bench<'a> {
     pool: &'a Path,
     quarter: &'a Path,
     paired: &'a [PathBuf; 2],
+}
+
+/// A finished run.
+struct Run {
+    seconds: f64,
+    memory: Memory,
+    /// Predicted peak of anonymous memory.
+    predicted: Option<u64>,
+}
+
+impl Run {
+    fn of(binary: &Path, arguments: &[OsString]) -> Result<Self> {
+        let finished = ours::finish(Command::new(binary).args(arguments), true)?;
+        let Finished { seconds, memory, output } = finished;
+        let said = String::from_utf8_lossy(&output.stderr);
+        Ok(Run { seconds, memory, predicted: predicted(&said) })
+    }
+}
+
+/// Returns the predicted memory of an announcement, in bytes.
+fn predicted(said: &str) -> Option<u64> {
+    let (_, rest) = said.split_once("predicted peak memory ")?;
+    let megabytes: f64 = rest.split_once(" MB")?.0.parse().ok()?;
+    Some((megabytes * 1e6) as u64)
 }
 
 /// All runs with one number of pairs.
@@ -270,75 +241,44 @@ impl Case {
                 megabytes(run.memory.resident),
             );
         }
-        for (name, _, run) in &self.runs {
-            let phases = run.phases.iter().filter(|phase| phase.seconds >= 0.05);
-            let phases: Vec<String> =
-                phases.map(|phase| format!("{} {:.2} s", phase.name, phase.seconds)).collect();
-            let told = |eta: &process::Eta| {
-                format!("at {} % {:.0} s ({:.1} s)", eta.percent, eta.told, eta.left)
-            };
-            let told: Vec<String> = run.etas.iter().map(told).collect();
-            let _ = writeln!(text, "\n{name}: {}.", phases.join(", "));
-            if !told.is_empty() {
-                let worst = run.etas.iter().map(process::Eta::error).fold(0.0, f64::max);
-                let (told, worst) = (told.join(", "), 100.0 * worst);
-                let _ = writeln!(
-                    text,
-                    "ETA told, and what was left of the command: {told}; off by {worst:.0} % at most."
-                );
-            }
-        }
         text
     }
 
     fn json(&self) -> Value {
         let run = |(name, items, run): &(&str, usize, Run)| {
-            let mut value = run.json();
-            value["run"] = json!(name);
-            value["items"] = json!(items);
-            value
+            let Memory { anonymous, mapped, resident, from_disk } = run.memory;
+            json!({
+                "run": name, "items": items, "seconds": run.seconds, "predicted_bytes": run.predicted,
+                "anonymous_bytes": anonymous, "mapped_bytes": mapped, "resident_bytes": resident,
+                "bytes_from_disk": from_disk,
+            })
         };
         let runs: Vec<Value> = self.runs.iter().map(run).collect();
         json!({"pairs": self.pairs, "checked_items": self.checked, "runs": runs})
     }
 }
 
-/// Writes the dated record and its tables.
 fn write(options: &Options, disk: f64, cases: &[Case]) -> Result<()> {
-    let (date, machine) = (machine::today()?, machine::describe()?);
-    let words = ["cargo xtask bench scale"].into_iter();
-    let command: Vec<&str> = words.chain(options.typed.iter().map(String::as_str)).collect();
-    let command = command.join(" ");
     let Options { items, dim, budget, shards, repeats, threads, seed, .. } = options;
-    let record = json!({
-        "date": date,
-        "command": command,
-        "machine": machine,
-        "items": items,
-        "dim": dim,
-        "budget": budget,
-        "shards": shards,
-        "repeats": repeats,
-        "threads": threads,
-        "seed": seed,
-        "disk_bytes_per_second": disk,
-        "cases": cases.iter().map(Case::json).collect::<Vec<_>>(),
-    });
-    let mut text = format!("# scale, {date}\n\n`{command}`\n\n");
-    let _ = writeln!(text, "* machine: {}", super::report::line(&machine));
-    let _ = writeln!(text, "* threads: {threads}, the fastest of {repeats}");
-    let _ = writeln!(text, "* plain reads of the pool, cold: {:.2} GB/s\n", disk / 1e9);
-    for case in cases {
-        text.push_str(&case.markdown(options, disk));
-        text.push('\n');
-    }
-    std::fs::create_dir_all(&options.out).with_context(|| options.out.display().to_string())?;
-    for (extension, content) in
-        [("json", serde_json::to_string_pretty(&record)? + "\n"), ("md", text)]
-    {
-        let path = options.out.join(format!("{date}-scale.{extension}"));
-        std::fs::write(&path, content).with_context(|| path.display().to_string())?;
-        eprintln!("written     {}", path.display());
-    }
-    Ok(())
+    let tables: Vec<String> = cases.iter().map(|case| case.markdown(options, disk)).collect();
+    let record = Record {
+        name: "scale",
+        facts: json!({
+            "items": items,
+            "dim": dim,
+            "budget": budget,
+            "shards": shards,
+            "repeats": repeats,
+            "threads": threads,
+            "seed": seed,
+            "disk_bytes_per_second": disk,
+            "cases": cases.iter().map(Case::json).collect::<Vec<_>>(),
+        }),
+        notes: vec![
+            format!("threads: {threads}, the fastest of {repeats}"),
+            format!("plain reads of the pool, cold: {:.2} GB/s", disk / 1e9),
+        ],
+        text: tables.join("\n"),
+    };
+    record.write(options.out.as_deref())
 }

@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 
 use super::matching::{self, Bench, Case};
+use super::options::Options;
 
 const CASES: [Case; 1] =
     [Case { name: "d256-tile128", run: "score", pairs: 128, dim: 256, calls: 1 }];
@@ -10,8 +11,8 @@ const CASES: [Case; 1] =
 /// Tolerance of a similarity.
 const ALLOWED: f64 = 4e-6;
 
-pub(super) fn run(flags: &[String]) -> Result<()> {
-    matching::run(&Bench { name: "score", cases: &CASES, compare }, flags)
+pub(super) fn run(options: &Options) -> Result<()> {
+    matching::run(&Bench { name: "score", cases: &CASES, compare }, options)
 }
 
 /// Returns the largest difference between similarities.

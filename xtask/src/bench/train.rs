@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 
 use super::matching::{self, Bench, Case};
+use super::options::Options;
 
 const CASES: [Case; 2] = [
     Case { name: "d256-batch32", run: "step", pairs: 32, dim: 256, calls: 3 },
@@ -16,8 +17,8 @@ const FIRST: (f64, f64) = (1e-5, 1e-4);
 /// precision, both rivals agree to ten digits for five steps.
 const DRIFT: f64 = 10.0;
 
-pub(super) fn run(flags: &[String]) -> Result<()> {
-    matching::run(&Bench { name: "train", cases: &CASES, compare }, flags)
+pub(super) fn run(options: &Options) -> Result<()> {
+    matching::run(&Bench { name: "train", cases: &CASES, compare }, options)
 }
 
 /// Returns the largest relative difference of loss and norm at the first step. Later steps have the
