@@ -37,7 +37,6 @@ static KERNELS: Kernels = Kernels {
         include_str!("../cuda/optimiser.cu"),
         include_str!("../cuda/gru.cu"),
         include_str!("../cuda/losses.cu"),
-        include_str!("../cuda/members.cu"),
         include_str!("../cuda/attention.cu"),
         include_str!("../cuda/norms.cu"),
         include_str!("../cuda/spans.cu"),

@@ -58,8 +58,8 @@ impl Method {
 
 /// The optimiser: a method, and its moments of every weight.
 ///
-/// The weights may be those of several members of an ensemble, which have equal shapes: then every
-/// weight has a leading axis of members, and each member's gradients have a norm of their own.
+/// The weights are those of the members of an ensemble, which have equal shapes: the weights of several
+/// have a leading axis of members. Each member's gradients have a norm of their own.
 pub struct Optimiser {
     method: Method,
     moments: Vec<Moments>,
@@ -109,27 +109,23 @@ impl Norm {
 }
 
 impl Optimiser {
-    /// Starts with zero moments for these weights.
+    /// Starts with zero moments for the weights of so many members.
     ///
     /// # Errors
     /// If a device has no memory left.
     pub fn new<'a>(
         method: Method,
         weights: impl IntoIterator<Item = &'a Tensor>,
+        members: usize,
     ) -> Result<Self, Error> {
         let moments = weights.into_iter().map(|weight| {
             let zeros = |_: &&str| Tensor::zeros(weight.shape(), weight.device());
             let kept = method.moments().iter().map(zeros).collect::<Result<_, Error>>()?;
             Ok(Moments { kept, steps: 0 })
         });
-        Ok(Self::of_members(method, moments.collect::<Result<_, Error>>()?, 1))
-    }
-
-    /// Goes on with the moments of the weights of so many members, whose first axis has a part for
-    /// each.
-    pub fn of_members(method: Method, moments: Vec<Moments>, members: usize) -> Self {
+        let moments = moments.collect::<Result<Vec<Moments>, Error>>()?;
         let factors = vec![1.0; moments.len()];
-        Optimiser { method, moments, factors, members }
+        Ok(Optimiser { method, moments, factors, members })
     }
 
     /// The same with a factor of the rate for each weight.
@@ -187,11 +183,6 @@ impl Optimiser {
     /// Its method.
     pub fn method(&self) -> Method {
         self.method
-    }
-
-    /// The factors of the rate, one for each weight.
-    pub fn factors(&self) -> &[f64] {
-        &self.factors
     }
 
     /// The moments of every weight.
@@ -269,7 +260,7 @@ mod tests {
             let mut unused = tensor(3, &[2]).to_device(device).unwrap().into_weight();
             let rows = tensor(4, &[7, 5]).to_device(device).unwrap();
             let all = weights.iter().chain([&unused]);
-            let mut adam = Optimiser::new(method, all).unwrap();
+            let mut adam = Optimiser::new(method, all, 1).unwrap();
             let mut norms = Vec::new();
             for step in 0..5 {
                 let out = linear(&rows, &weights[0], &weights[1]).unwrap();
@@ -307,7 +298,7 @@ mod tests {
                 Tensor::new(vec![1.0], &[1, 1], device).unwrap(),
                 Tensor::new(vec![0.0], &[1], device).unwrap(),
             );
-            let optimiser = Optimiser::new(method, [&weight]).unwrap();
+            let optimiser = Optimiser::new(method, [&weight], 1).unwrap();
             let mut optimiser = optimiser.with_factors(vec![factor]).unwrap();
             [8.0f32, 0.1, 0.1].map(|slope| {
                 let out = linear(&one, &weight, &nothing).unwrap();
@@ -351,7 +342,7 @@ mod tests {
             let on = |t: &Tensor| t.to_device(device).unwrap();
             let alone = seeds.map(|seed| {
                 let mut own = weights(seed).map(|w| on(&w).into_weight());
-                let mut adam = Optimiser::new(Method::Adam, own.iter()).unwrap();
+                let mut adam = Optimiser::new(Method::Adam, own.iter(), 1).unwrap();
                 let mut norms = Vec::new();
                 for step in 0..steps {
                     let out = linear(&on(&rows(seed, step)), &own[0], &own[1]).unwrap();
@@ -369,8 +360,7 @@ mod tests {
                 stacked(&|seed| weights(seed)[0].clone(), &[3, 3, 5]).into_weight(),
                 stacked(&|seed| weights(seed)[1].clone(), &[3, 3]).into_weight(),
             ];
-            let moments = Optimiser::new(Method::Adam, all.iter()).unwrap().moments().to_vec();
-            let mut adam = Optimiser::of_members(Method::Adam, moments, seeds.len());
+            let mut adam = Optimiser::new(Method::Adam, all.iter(), seeds.len()).unwrap();
             for step in 0..steps {
                 let rows = stacked(&|seed| rows(seed, step), &[21, 5]);
                 let out = linear(&rows, &all[0], &all[1]).unwrap();

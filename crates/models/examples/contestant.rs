@@ -84,7 +84,6 @@ impl Input {
 struct Training {
     trainer: Trainer,
     batch: Batch,
-    rate: f64,
 }
 
 impl Training {
@@ -120,6 +119,7 @@ impl Training {
         let training = nextpair_models::Training {
             margin: input.number("margin")?,
             clip: input.number("grad_clip")?,
+            rate: input.number("lr")?,
             loss: published.loss,
             reduction: published.reduction,
             ..Default::default()
@@ -127,15 +127,16 @@ impl Training {
         Ok(Training {
             trainer: Trainer::new(model, training)?,
             batch: Batch::new(images, Texts::words(&captions)?),
-            rate: input.number("lr")?,
         })
     }
 
     fn step(&mut self) -> Result<Value, Anything> {
         let start = Instant::now();
-        let step = self.trainer.step(&self.batch, self.rate, 0)?;
+        let step = self.trainer.step(&self.batch, 0)?;
         let seconds = start.elapsed().as_secs_f64();
-        Ok(json!({"seconds": seconds, "loss": step.loss, "grad_norm": step.gradient.value()?}))
+        Ok(
+            json!({"seconds": seconds, "loss": step.losses.read()?[0].loss, "grad_norm": step.gradient.value()?}),
+        )
     }
 }
 

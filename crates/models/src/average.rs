@@ -12,11 +12,6 @@ pub(crate) struct WeightSum {
 }
 
 impl WeightSum {
-    /// These sums, in the order of the weights.
-    pub(crate) fn of(sums: Vec<Tensor>) -> Self {
-        WeightSum { sums }
-    }
-
     /// A sum of nothing.
     pub(crate) fn new(model: &Model) -> Result<Self, Error> {
         let zeros = |weight: &Tensor| Tensor::zeros(weight.shape(), weight.device());

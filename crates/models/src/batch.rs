@@ -73,27 +73,50 @@ impl Objective<'_> {
     }
 }
 
-/// The loss of a batch and its gradients.
-pub struct BatchLoss {
-    /// The loss of the batch.
-    pub loss: f64,
-    /// Number of pairs with a gradient.
-    pub active: usize,
-    /// Gradients of every weight that the loss depends on; zeros if nothing is violated.
-    pub gradients: Gradients,
+/// The losses of the members of a batch. On a GPU nobody has waited for them.
+#[derive(Clone, Debug)]
+pub struct Losses {
+    /// Sums. A score that is NaN or infinite is found when they are read.
+    tally: Tally,
+    /// The factor of the sums.
+    factor: f64,
+    /// The loss of the architecture, if it has one.
+    auxiliary: Option<Tensor>,
+    /// Pairs of each member.
+    pairs: usize,
 }
 
-/// The losses of the members of a batch and their gradients.
-pub(crate) struct MemberLosses {
-    /// The losses of the scores. On a GPU nobody waits for them, and a score that is NaN or infinite
-    /// is found when they are read.
-    pub(crate) tally: Tally,
-    /// The factor of the losses: tallies are sums.
-    pub(crate) factor: f64,
-    /// The loss of the architecture, if it has one. On a GPU nobody waits for it, and one that is NaN
-    /// or infinite is found when it is read.
-    pub(crate) auxiliary: Option<Tensor>,
-    pub(crate) gradients: Gradients,
+/// The loss of a member.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemberLoss {
+    /// The loss of its part of the batch.
+    pub loss: f64,
+    /// What the architecture adds to it.
+    pub auxiliary: f64,
+    /// Number of pairs with a gradient.
+    pub active: usize,
+}
+
+impl Losses {
+    /// The loss of every member. Waits for them.
+    ///
+    /// # Errors
+    /// If a score or the loss of the architecture is NaN or infinite, or the device failed.
+    pub fn read(&self) -> Result<Vec<MemberLoss>, Error> {
+        let counted = self.tally.read()?;
+        let bad = counted.iter().enumerate().find_map(|(at, own)| Some((at, own.bad?)));
+        if let Some((member, (at, value))) = bad {
+            let first = member * self.pairs;
+            let (image, caption) = (first + at / self.pairs, first + at % self.pairs);
+            return Err(Error::Score { image, caption, value });
+        }
+        let auxiliary = auxiliary_value(self.auxiliary.as_ref())?;
+        let loss = |own: &Counted| {
+            let loss = self.factor * own.loss + auxiliary;
+            MemberLoss { loss, auxiliary, active: own.active }
+        };
+        Ok(counted.iter().map(loss).collect())
+    }
 }
 
 /// The scores that losses depend on, and the derivatives by them.
@@ -105,42 +128,8 @@ struct Scored<'a> {
     temperature: Vec<(&'a Tensor, Vec<f32>)>,
 }
 
-/// The loss of a batch and its gradients. Hinges go by the exact sparse procedure: all pairs are
-/// scored without gradients, then those that the loss depends on with gradients. Where gradients of
-/// all scores are sooner there, they have them all.
-///
-/// # Errors
-/// If the batch does not match the model, or a score is NaN or infinite.
-pub fn batch_loss(
-    model: &Model,
-    pass: &Pass<'_>,
-    batch: &Batch,
-    objective: Objective<'_>,
-) -> Result<BatchLoss, Error> {
-    let MemberLosses { tally, factor, auxiliary, gradients } =
-        member_losses(model, pass, batch, objective)?;
-    let counted = tally.read()?;
-    let each = batch.pairs.len() / counted.len().max(1);
-    if let Some(error) = bad_score(&counted, each) {
-        return Err(error);
-    }
-    let loss = factor * counted.iter().map(|own| own.loss).sum::<f64>()
-        + auxiliary_value(auxiliary.as_ref())?;
-    let active = counted.iter().map(|own| own.active).sum();
-    Ok(BatchLoss { loss, active, gradients })
-}
-
-/// The first score that is NaN or infinite, if there is one, in batches of `each` pairs.
-pub(crate) fn bad_score(counted: &[Counted], each: usize) -> Option<Error> {
-    counted.iter().enumerate().find_map(|(member, own)| {
-        let (at, value) = own.bad?;
-        let (image, caption) = (member * each + at / each, member * each + at % each);
-        Some(Error::Score { image, caption, value })
-    })
-}
-
 /// The value of the loss of an architecture, which may have none. Waits for it.
-pub(crate) fn auxiliary_value(loss: Option<&Tensor>) -> Result<f64, Error> {
+fn auxiliary_value(loss: Option<&Tensor>) -> Result<f64, Error> {
     let Some(loss) = loss else { return Ok(0.0) };
     match loss.to_f64s()?[..] {
         [own] if own.is_finite() => Ok(own),
@@ -149,13 +138,20 @@ pub(crate) fn auxiliary_value(loss: Option<&Tensor>) -> Result<f64, Error> {
     }
 }
 
-/// The losses of the members of a batch, and their gradients.
-pub(crate) fn member_losses(
+/// The losses of the members of a batch, and the gradients of every weight that they depend on: zeros if
+/// nothing is violated. Hinges go by the exact sparse procedure: all pairs are scored without gradients,
+/// then those that the loss depends on with gradients. Where gradients of all scores are sooner there,
+/// they have them all.
+///
+/// # Errors
+/// If the batch does not match the model, or a score is NaN or infinite: on a GPU this shows when the
+/// losses are read.
+pub fn batch_loss(
     model: &Model,
     pass: &Pass<'_>,
     batch: &Batch,
     objective: Objective<'_>,
-) -> Result<MemberLosses, Error> {
+) -> Result<(Losses, Gradients), Error> {
     let architecture = model.architecture();
     let members = pass.weights().members();
     // 1. Encode images and captions.
@@ -179,11 +175,11 @@ pub(crate) fn member_losses(
     let scored = comparisons.iter().map(|comparison| {
         let (comparison, both) = (&**comparison, (&images, &texts));
         match comparison.is_dense_on(images.rows.device()) {
-            true => dense(comparison, both, &batch.pairs, members, objective),
-            false => sparse(comparison, both, &batch.pairs, members, objective),
+            true => dense(comparison, both, &batch.pairs, objective),
+            false => sparse(comparison, both, &batch.pairs, objective),
         }
     });
-    let Scored { tally, mut parts, temperature } = together(scored)?;
+    let Scored { tally, mut parts, temperature } = summed(scored)?;
     // 5. Add the architecture's own loss, if it has one.
     let own = architecture.auxiliary_loss(pass, batch, &images, &texts)?;
     let auxiliary = own.as_ref().map(Tensor::detached);
@@ -198,12 +194,12 @@ pub(crate) fn member_losses(
     let parts = parts.iter().map(|(tensor, slopes)| (tensor, &slopes[..]));
     let temperature = temperature.iter().map(|(tensor, slopes)| (*tensor, &slopes[..]));
     let gradients = Tensor::backward_of(&parts.chain(temperature).collect::<Vec<_>>())?;
-    let factor = objective.factor(count / members);
-    Ok(MemberLosses { tally, factor, auxiliary, gradients })
+    let (pairs, factor) = (count / members, objective.factor(count / members));
+    Ok((Losses { tally, factor, auxiliary, pairs }, gradients))
 }
 
 /// The sum of the losses of several comparisons.
-fn together<'a>(
+fn summed<'a>(
     mut all: impl Iterator<Item = Result<Scored<'a>, Error>>,
 ) -> Result<Scored<'a>, Error> {
     let nothing = || Error::setting("comparisons", "training compares nothing");
@@ -228,10 +224,10 @@ fn dense<'a>(
     comparison: &dyn Comparison,
     (images, texts): (&Encoded, &Encoded),
     pairs: &[Pair],
-    members: usize,
     objective: Objective<'a>,
 ) -> Result<Scored<'a>, Error> {
-    let scores = comparison.all_scores(images, texts, members, None)?;
+    let members = comparison.members();
+    let scores = comparison.all_scores(images, texts, None)?;
     let scores = scores.reshaped(&[pairs.len(), pairs.len() / members])?;
     let (losses, tally) = match objective {
         Objective::Hinge { margin, violation, .. } => {
@@ -269,12 +265,12 @@ fn sparse<'a>(
     comparison: &dyn Comparison,
     (images, texts): (&Encoded, &Encoded),
     pairs: &[Pair],
-    members: usize,
     objective: Objective<'a>,
 ) -> Result<Scored<'a>, Error> {
+    let members = comparison.members();
     let each = pairs.len() / members;
     let scale = objective.factor(each) as f32;
-    let scores = comparison.scores_of_members(images, texts, members)?;
+    let scores = comparison.scores(images, texts)?;
     if let Some(bad) = scores.iter().position(|score| !score.is_finite()) {
         let (first, at) = (bad / (each * each) * each, bad % (each * each));
         let (image, caption) = (first + at / each, first + at % each);
@@ -321,7 +317,7 @@ fn sparse<'a>(
                 by_logs.push(found.by_log_temperature as f32 * scale);
             }
             temperature.push((log_temperature, by_logs));
-            (comparison.all_scores(images, texts, members, Some(scores))?, slopes)
+            (comparison.all_scores(images, texts, Some(scores))?, slopes)
         }
     };
     Ok(Scored { tally: Tally::Known(counted), parts: vec![part], temperature })
@@ -370,10 +366,10 @@ mod tests {
             Objective::CrossEntropy { violation: Violation::Sum },
         ];
         for objective in ways {
-            let both = (&images, &texts);
+            let (dot, both) = (Dot { members }, (&images, &texts));
             let found = [
-                dense(&Dot, both, &pairs, members, objective).unwrap(),
-                sparse(&Dot, both, &pairs, members, objective).unwrap(),
+                dense(&dot, both, &pairs, objective).unwrap(),
+                sparse(&dot, both, &pairs, objective).unwrap(),
             ];
             let [dense, sparse] = found.map(|Scored { tally, parts, temperature }| {
                 let parts = parts.iter().map(|(tensor, slopes)| (tensor, &slopes[..]));
@@ -409,11 +405,15 @@ mod tests {
     fn a_bad_score_is_that_of_its_member() {
         let good = Counted { loss: 1.0, active: 2, bad: None };
         let bad = Counted { bad: Some((4 * 5 + 3, f32::NAN)), ..good };
-        let Some(Error::Score { image, caption, value }) = bad_score(&[good, bad], 5) else {
+        let read = |counted: &[Counted]| {
+            let tally = Tally::Known(counted.to_vec());
+            Losses { tally, factor: 0.5, auxiliary: None, pairs: 5 }.read()
+        };
+        let Err(Error::Score { image, caption, value }) = read(&[good, bad]) else {
             panic!("there is one")
         };
         assert!((image, caption) == (9, 8) && value.is_nan());
-        assert!(bad_score(&[good], 5).is_none());
+        assert_eq!(read(&[good]).unwrap(), [MemberLoss { loss: 0.5, auxiliary: 0.0, active: 2 }]);
     }
 
     #[test]
@@ -422,12 +422,12 @@ mod tests {
             let (config, inputs) = (Config::Heads(Heads::default()), Inputs { image: 3, text: 2 });
             Model::new(config, inputs, seed, Device::Cpu).unwrap()
         };
-        let both = Model::stacked(&[&model(1), &model(2)], Device::Cpu).unwrap();
+        let both = Model::stacked(&[model(1), model(2)], Device::Cpu).unwrap();
         let images = Tensor::zeros(&[3, 1, 3], Device::Cpu).unwrap();
         let texts = Texts::vectors(vec![0.0; 6], 2, Device::Cpu).unwrap();
         let pass = Pass::new(both.weights(), Mode::Train(0));
         let (violation, reduction) = (Violation::Max, Reduction::Sum);
         let objective = Objective::Hinge { margin: 0.2, violation, reduction };
-        assert!(member_losses(&both, &pass, &Batch::new(images, texts), objective).is_err());
+        assert!(batch_loss(&both, &pass, &Batch::new(images, texts), objective).is_err());
     }
 }

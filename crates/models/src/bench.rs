@@ -311,11 +311,11 @@ impl Bench {
     fn step(&self, model: Model, rate: f64) -> Result<(f64, Timed, Vec<Part>), Error> {
         let (sizes, device) = (&self.sizes, model.device());
         let batch = batch(sizes, sizes.batch, device)?;
-        let training = Training { batch: sizes.batch, ..Training::default() };
+        let training = Training { batch: sizes.batch, rate: RATE, ..Training::default() };
         let mut trainer = Trainer::new(model, training)?;
-        let loss = trainer.step(&batch, RATE, 0)?.loss;
+        let loss = trainer.step(&batch, 0)?.losses.read()?[0].loss;
         let mut steps = |count: usize| {
-            (0..count).try_for_each(|_| trainer.step(&batch, RATE, 0).map(drop))?;
+            (0..count).try_for_each(|_| trainer.step(&batch, 0).map(drop))?;
             Ok(device.wait()?)
         };
         steps(WARM_UP.min(sizes.repeats))?;

@@ -28,32 +28,22 @@ pub trait Comparison: Send + Sync {
         known: Option<Vec<f32>>,
     ) -> Result<Tensor, Error>;
 
+    /// Number of members of the ensemble that it compares for: the items are those of the first, of the
+    /// second, and so on, equally many of each, and all pairs are those within members.
+    fn members(&self) -> usize {
+        1
+    }
+
     /// The scores of all pairs, images by captions, without gradients.
     ///
     /// # Errors
     /// If images and captions do not match.
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
-        let (images, texts) = (images.detached(), texts.detached());
-        let pairs = Encoded::all_pairs(&images, &texts);
-        Ok(self.pair_scores(&images, &texts, &pairs, None)?.to_f32s()?)
+        Ok(self.all_scores(&images.detached(), &texts.detached(), None)?.to_f32s()?)
     }
 
-    /// The scores of all pairs of each of `members` equal parts of the items, without gradients: images by
-    /// captions, one part after the other.
-    ///
-    /// # Errors
-    /// If images and captions do not match.
-    fn scores_of_members(
-        &self,
-        images: &Encoded,
-        texts: &Encoded,
-        members: usize,
-    ) -> Result<Vec<f32>, Error> {
-        one_by_one(self, images, texts, members)
-    }
-
-    /// The scores of all pairs of each of `members` equal parts of the items, with gradients: images by
-    /// captions, one part after the other. Scores that are `known` need not be computed again.
+    /// The scores of all pairs, images by captions, with gradients. Scores that are `known` need not be
+    /// computed again.
     ///
     /// # Errors
     /// If images and captions do not match.
@@ -61,10 +51,9 @@ pub trait Comparison: Send + Sync {
         &self,
         images: &Encoded,
         texts: &Encoded,
-        members: usize,
         known: Option<Vec<f32>>,
     ) -> Result<Tensor, Error> {
-        let pairs = Encoded::pairs_of_members(images, texts, members);
+        let pairs = Encoded::pairs_of_members(images, texts, self.members());
         self.pair_scores(images, texts, &pairs, known)
     }
 
@@ -97,23 +86,6 @@ pub trait Comparison: Send + Sync {
     }
 }
 
-/// The scores of all pairs of each of `members` equal parts of the items, part after part.
-fn one_by_one<C: Comparison + ?Sized>(
-    comparison: &C,
-    images: &Encoded,
-    texts: &Encoded,
-    members: usize,
-) -> Result<Vec<f32>, Error> {
-    let [rows, columns] = [images, texts].map(|items| items.len() / members);
-    let mut scores = Vec::with_capacity(members * rows * columns);
-    for member in 0..members {
-        let images = some(images, member * rows..(member + 1) * rows)?;
-        let texts = some(texts, member * columns..(member + 1) * columns)?;
-        scores.extend(comparison.scores(&images, &texts)?);
-    }
-    Ok(scores)
-}
-
 /// Some items, detached from the graph, or all of them.
 fn some(items: &Encoded, which: Range<usize>) -> Result<Encoded, Error> {
     if which.len() == items.len() {
@@ -125,7 +97,11 @@ fn some(items: &Encoded, which: Range<usize>) -> Result<Encoded, Error> {
 }
 
 /// The dot product of one vector per item.
-pub struct Dot;
+#[derive(Clone, Copy, Debug)]
+pub struct Dot {
+    /// Members of the ensemble.
+    pub members: usize,
+}
 
 impl Comparison for Dot {
     fn pair_scores(
@@ -138,20 +114,33 @@ impl Comparison for Dot {
         Ok(dot_pairs(images, texts, pairs)?)
     }
 
+    fn members(&self) -> usize {
+        self.members.max(1)
+    }
+
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
-        Ok(dot_scores(images, texts)?)
+        let [rows, columns] = [images, texts].map(|items| items.len() / self.members());
+        let member = |at: usize| {
+            let images = some(images, at * rows..(at + 1) * rows)?;
+            let texts = some(texts, at * columns..(at + 1) * columns)?;
+            Ok::<_, Error>(dot_scores(&images, &texts)?)
+        };
+        let mut scores = member(0)?;
+        for at in 1..self.members() {
+            scores.extend(member(at)?);
+        }
+        Ok(scores)
     }
 
     fn all_scores(
         &self,
         images: &Encoded,
         texts: &Encoded,
-        members: usize,
         _known: Option<Vec<f32>>,
     ) -> Result<Tensor, Error> {
         // A product of two matrices, like a layer whose weights are the captions.
-        let ((rows, dim), members) = (texts.rows.matrix_shape()?, members.max(1));
-        let captions = texts.rows.reshaped(&[members, rows / members, dim])?;
+        let (rows, dim) = texts.rows.matrix_shape()?;
+        let captions = texts.rows.reshaped(&[self.members(), rows / self.members(), dim])?;
         let nothing = Tensor::zeros(&[rows], texts.rows.device())?;
         Ok(linear(&images.rows, &captions, &nothing)?)
     }
@@ -181,7 +170,11 @@ impl Comparison for Dot {
 
 /// Order embeddings: `-|max(0, t - u)|`, how far a caption is from being more general than the
 /// image.
-pub struct Order;
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// Members of the ensemble.
+    pub members: usize,
+}
 
 impl Comparison for Order {
     fn pair_scores(
@@ -192,6 +185,10 @@ impl Comparison for Order {
         _known: Option<Vec<f32>>,
     ) -> Result<Tensor, Error> {
         Ok(order_pairs(images, texts, pairs)?)
+    }
+
+    fn members(&self) -> usize {
+        self.members.max(1)
     }
 
     fn is_costly(&self) -> bool {
@@ -226,16 +223,8 @@ impl Comparison for Matching {
         Ok(Matching::scores(self, images, texts)?)
     }
 
-    fn scores_of_members(
-        &self,
-        images: &Encoded,
-        texts: &Encoded,
-        members: usize,
-    ) -> Result<Vec<f32>, Error> {
-        match self.members() == members {
-            true => Ok(Matching::scores(self, images, texts)?),
-            false => one_by_one(self, images, texts, members),
-        }
+    fn members(&self) -> usize {
+        Matching::members(self)
     }
 
     fn similarity(

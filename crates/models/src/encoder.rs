@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use nextpair_data::Side;
 use nextpair_kernels::ops::{
-    concat, concat_of_members, gather, gru, gru_of_members, gru_side_by_side, linear,
-    linear_of_members, mean_rows, unit_rows, weight_norm,
+    concat, gather, gru, gru_side_by_side, linear, mean_rows, unit_rows, weight_norm,
 };
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
@@ -198,10 +197,12 @@ fn recurrent_inputs(
     rows: &Tensor,
     reading: Reading,
 ) -> Result<[Tensor; 3], Error> {
+    // Weights of several members have another axis before that of their rows.
+    let axis = usize::from(pass.weights().members() > 1);
     let all = |part: &str| {
         let suffixes = reading.suffixes().iter();
         let parts = suffixes.map(|suffix| pass.weight(&format!("{name}.{part}_l0{suffix}")));
-        Ok::<_, Error>(concat(&parts.collect::<Result<Vec<_>, Error>>()?)?)
+        Ok::<_, Error>(concat(&parts.collect::<Result<Vec<_>, Error>>()?, axis)?)
     };
     let inputs = linear(rows, &all("weight_ih")?, &all("bias_ih")?)?;
     Ok([inputs, all("weight_hh")?, all("bias_hh")?])
@@ -239,7 +240,8 @@ pub(crate) fn layer(
     Ok(linear(rows, weight, bias)?)
 }
 
-/// The states of the recurrent unit at every word, and the offset of each caption.
+/// The states of the recurrent unit at every word, and the offset of each caption. Several members have
+/// equally many captions each.
 pub(crate) fn word_states(
     pass: &Pass<'_>,
     texts: &Texts,
@@ -252,12 +254,26 @@ pub(crate) fn word_states(
     };
     let (ids, offsets) = checked_words(texts, known)?;
     let members = pass.weights().members();
-    if members > 1 {
-        let table = table.reshaped(&[members * known, word_dim])?;
-        let states = member_states(pass, &table, known, (ids, offsets), reading)?;
-        return Ok((states, offsets.to_vec()));
+    if members == 1 {
+        let words = pass.dropout_of_words(Layer::Inputs, &gather(table, ids)?, offsets)?;
+        return Ok((recurrent_states(pass, "gru", &words, offsets, reading)?, offsets.to_vec()));
     }
-    let words = pass.dropout_of_words(Layer::Inputs, &gather(table, ids)?, offsets)?;
+    // All words are in one table, with `known` of each member.
+    let captions = (offsets.len() - 1) / members;
+    let span = |member: usize| offsets[member * captions]..offsets[(member + 1) * captions];
+    let spans: Vec<Range<usize>> = (0..members).map(span).collect();
+    let own = spans.iter().enumerate().flat_map(|(member, span)| {
+        ids[span.clone()].iter().map(move |&id| (member * known) as u32 + id)
+    });
+    let table = table.reshaped(&[members * known, word_dim])?;
+    let words = gather(&table, &own.collect::<Vec<u32>>())?;
+    let words = pass.dropout_of_words(Layer::Inputs, &words, offsets)?;
+    // Members have the rows of the longest; what is missing is another word, which nobody reads.
+    let longest = spans.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+    let padded = spans.iter().flat_map(|span| {
+        (0..longest).map(|row| (span.start + row.min(span.len().saturating_sub(1))) as u32)
+    });
+    let words = gather(&words, &padded.collect::<Vec<u32>>())?;
     Ok((recurrent_states(pass, "gru", &words, offsets, reading)?, offsets.to_vec()))
 }
 
@@ -279,39 +295,4 @@ pub(crate) fn checked_words(texts: &Texts, known: usize) -> Result<(&[u32], &[us
         }
     }
     Ok((ids, offsets))
-}
-
-/// The states of the recurrent units of several members at every word of their captions: equally many
-/// captions of each. The words of all of them are in one table, with `known` of each.
-fn member_states(
-    pass: &Pass<'_>,
-    table: &Tensor,
-    known: usize,
-    (ids, offsets): (&[u32], &[usize]),
-    reading: Reading,
-) -> Result<Tensor, Error> {
-    let members = pass.weights().members();
-    let captions = (offsets.len() - 1) / members;
-    let spans: Vec<Range<usize>> = (0..members)
-        .map(|member| offsets[member * captions]..offsets[(member + 1) * captions])
-        .collect();
-    let own = spans.iter().enumerate().flat_map(|(member, span)| {
-        ids[span.clone()].iter().map(move |&id| (member * known) as u32 + id)
-    });
-    let words = gather(table, &own.collect::<Vec<u32>>())?;
-    let words = pass.dropout_of_words(Layer::Inputs, &words, offsets)?;
-    // Members have the rows of the longest; what is missing is another word, which nobody reads.
-    let longest = spans.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
-    let padded = spans.iter().flat_map(|span| {
-        (0..longest).map(|row| (span.start + row.min(span.len().saturating_sub(1))) as u32)
-    });
-    let words = gather(&words, &padded.collect::<Vec<u32>>())?;
-    let used = spans.iter().map(ExactSizeIterator::len).collect();
-    let all = |part: &str| {
-        let suffixes = reading.suffixes().iter();
-        let parts = suffixes.map(|suffix| pass.weight(&format!("gru.{part}_l0{suffix}")));
-        Ok::<_, Error>(concat_of_members(&parts.collect::<Result<Vec<_>, Error>>()?)?)
-    };
-    let inputs = linear_of_members(&words, &all("weight_ih")?, &all("bias_ih")?, used)?;
-    Ok(gru_of_members(&inputs, &all("weight_hh")?, &all("bias_hh")?, offsets)?)
 }

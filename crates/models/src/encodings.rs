@@ -272,7 +272,7 @@ impl Kept {
 
     fn finish(mut self) -> Result<(Vectors, Vec<usize>), Error> {
         if !self.chunks.is_empty() {
-            match ops::concat(&self.chunks.iter().collect::<Vec<_>>()) {
+            match ops::concat(&self.chunks.iter().collect::<Vec<_>>(), 0) {
                 // Others have taken the room for the copy.
                 Err(error) if error.is_out_of_memory() => self.spill()?,
                 rows => {

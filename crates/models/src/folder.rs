@@ -37,8 +37,8 @@ use files::{SPEC, START, VOCABULARY, WEIGHTS, lock, push_line, refuse_strangers,
 pub use spec::Spec;
 #[cfg(test)]
 pub(crate) use spec::resealed;
-pub(crate) use state::Position;
 pub use state::epochs_of;
+pub(crate) use state::{Position, State};
 
 /// An opened folder of a model.
 pub struct ModelFolder {

@@ -133,8 +133,8 @@ impl Architecture for Heads {
         }
     }
 
-    fn comparison(&self, _weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
-        Ok(Box::new(Dot))
+    fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
+        Ok(Box::new(Dot { members: weights.members() }))
     }
 
     fn trains_together(&self) -> bool {
@@ -231,9 +231,8 @@ mod tests {
         let model = Model::new(config, Inputs { image: 64, text: 32 }, 3, Device::Cpu).unwrap();
         let mut trainer = Trainer::new(model, training.clone()).unwrap();
         for epoch in 0..epochs {
-            for (at, batch) in batches.iter().enumerate() {
-                let seed = (3 * epoch + at) as u64;
-                trainer.step(batch, training.rate_at(epoch), seed).unwrap();
+            for batch in &batches {
+                trainer.step(batch, epoch).unwrap();
             }
         }
         let model = trainer.model();

@@ -152,7 +152,7 @@ impl Architecture for Imram {
     fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
         let directions = self.asking().iter().map(|&side| self.direction(weights, side));
         let directions = directions.collect::<Result<_, Error>>()?;
-        Ok(Box::new(Matching::of_members(self.encoders.dim, weights.members(), directions)?))
+        Ok(Box::new(Matching::new(self.encoders.dim, weights.members(), directions)?))
     }
 
     fn trains_together(&self) -> bool {

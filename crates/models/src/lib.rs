@@ -49,7 +49,7 @@ mod vsrn;
 mod weights;
 
 pub use architecture::{Architecture, Inputs, Mode, Pass, Setting};
-pub use batch::{Batch, BatchLoss, Objective, batch_loss};
+pub use batch::{Batch, Losses, MemberLoss, Objective, batch_loss};
 pub use camp::{Camp, Messages};
 pub use comparison::{Comparison, Dot, Order, Tiles};
 pub use config::{Config, ModelKind};
@@ -77,7 +77,7 @@ pub use pvse::Pvse;
 pub use scan::{Asks, Scan};
 pub use sgraf::{Module, Sgraf};
 pub use texts::Texts;
-pub use train::{Member, together_at_most, train, train_together};
+pub use train::{Member, members_at_most, train, train_ensemble};
 pub use trainer::{Step, Trainer};
 pub use training::{Criterion, Epoch, OptimiserName, Reduction, Training};
 pub use unused::Unused;

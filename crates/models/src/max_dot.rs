@@ -52,7 +52,7 @@ impl Comparison for MaxDot {
     fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
         if self.is_dense_on(images.rows.device()) {
             let (images, texts) = (images.detached(), texts.detached());
-            return Ok(self.all_scores(&images, &texts, 1, None)?.to_f32s()?);
+            return Ok(self.all_scores(&images, &texts, None)?.to_f32s()?);
         }
         let (rows, columns) = (images.len(), texts.len());
         let products = dot_scores(&self.vectors(images)?, &self.vectors(texts)?)?;
@@ -73,13 +73,12 @@ impl Comparison for MaxDot {
         &self,
         images: &Encoded,
         texts: &Encoded,
-        members: usize,
         _known: Option<Vec<f32>>,
     ) -> Result<Tensor, Error> {
         let (images, texts) = (self.vectors(images)?, self.vectors(texts)?);
-        let (rows, columns) = (images.len(), texts.len() / members.max(1));
-        let products = Dot.all_scores(&images, &texts, members, None)?;
-        Ok(largest_products(&products.reshaped(&[rows, columns])?, self.each)?)
+        let products = Dot { members: 1 }.all_scores(&images, &texts, None)?;
+        let products = products.reshaped(&[images.len(), texts.len()])?;
+        Ok(largest_products(&products, self.each)?)
     }
 
     fn is_dense_on(&self, device: Device) -> bool {

@@ -129,7 +129,7 @@ impl Model {
     }
 
     /// Models of one architecture as one, on a device.
-    pub(crate) fn stacked(members: &[&Model], device: Device) -> Result<Self, Error> {
+    pub(crate) fn stacked(members: &[Model], device: Device) -> Result<Self, Error> {
         let [first, ..] = members else {
             return Err(Error::setting("members", "there are none"));
         };

@@ -231,7 +231,7 @@ impl Architecture for Pvse {
 
     fn comparison(&self, _weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
         Ok(match self.heads {
-            1 => Box::new(Dot),
+            1 => Box::new(Dot { members: 1 }),
             each => Box::new(MaxDot { each }),
         })
     }

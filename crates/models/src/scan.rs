@@ -164,7 +164,7 @@ impl Architecture for Scan {
             normalise_memory: false,
         };
         let direction = Direction { asking: self.direction.side(), attention, memory: None };
-        Ok(Box::new(Matching::of_members(self.encoders.dim, weights.members(), vec![direction])?))
+        Ok(Box::new(Matching::new(self.encoders.dim, weights.members(), vec![direction])?))
     }
 
     fn set(&mut self, setting: Setting) -> bool {

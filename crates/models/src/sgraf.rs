@@ -234,7 +234,7 @@ fn with_wholes(wholes: &Tensor, items: &Encoded) -> Result<Encoded, Error> {
         order.push(item as u32);
         order.extend((span[0]..span[1]).map(|row| (count + row) as u32));
     }
-    let rows = gather(&concat(&[wholes, &items.rows])?, &order)?;
+    let rows = gather(&concat(&[wholes, &items.rows], 0)?, &order)?;
     let offsets = items.offsets.iter().enumerate().map(|(item, at)| item + at).collect();
     Ok(Encoded { rows, offsets })
 }

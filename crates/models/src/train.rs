@@ -5,14 +5,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nextpair_data::dataset::DEV;
-use nextpair_data::{Progress, Silent, Within};
+use nextpair_data::{Progress, Within};
 use nextpair_kernels::Device;
 use rayon::prelude::*;
 
 use crate::corpus::{Corpus, Pair};
 use crate::evaluate::evaluate;
-use crate::folder::{ModelFolder, Position};
-use crate::trainer::{Lesson, Trainer};
+use crate::folder::{ModelFolder, Position, State};
+use crate::trainer::Trainer;
 use crate::training::{Epoch, Training};
 use crate::{Config, Error, Inputs, Model};
 
@@ -61,7 +61,7 @@ pub fn train(
     }
     let seed = folder.spec().training.seed;
     let member = Member { folder: Some(folder), corpus, pairs: &pairs, seed };
-    train_together(&[member], device, progress, &report)?;
+    train_ensemble(&[member], device, progress, &report)?;
     folder.model(device)
 }
 
@@ -72,7 +72,7 @@ pub fn train(
 ///
 /// # Errors
 /// If members do not fit together, or something cannot be read, computed or written.
-pub fn train_together(
+pub fn train_ensemble(
     members: &[Member<'_>],
     device: Device,
     progress: &dyn Progress,
@@ -88,7 +88,7 @@ pub fn train_together(
 ///
 /// # Errors
 /// If the device failed.
-pub fn together_at_most(
+pub fn members_at_most(
     model: &Config,
     inputs: Inputs,
     (regions, batch): (usize, usize),
@@ -120,12 +120,11 @@ fn train_here(
     progress: &dyn Progress,
     report: Report<'_>,
 ) -> Result<(), Error> {
-    let Some(leader) = members.iter().find_map(|member| member.folder) else { return Ok(()) };
-    let training = &leader.spec().training;
-    let corpus = members[0].corpus;
+    let folders: Vec<&ModelFolder> = members.iter().filter_map(|member| member.folder).collect();
+    let Some(&leader) = folders.first() else { return Ok(()) };
+    let (training, corpus) = (&leader.spec().training, members[0].corpus);
     check(members, leader)?;
-    let folders = members.iter().filter_map(|member| member.folder);
-    let _locks = folders.map(ModelFolder::lock).collect::<Result<Vec<_>, Error>>()?;
+    let _locks = folders.iter().map(|folder| folder.lock()).collect::<Result<Vec<_>, Error>>()?;
     let dev = |member: &Member<'_>| match training.validate_last {
         0 => Vec::new(),
         _ => member.corpus.dev_items(training.validate_images),
@@ -133,62 +132,58 @@ fn train_here(
     let devs: Vec<Vec<usize>> = members.iter().map(dev).collect();
     let pairs: Vec<Pair> = members.iter().flat_map(|member| member.pairs).copied().collect();
     corpus.steady(|| corpus.check_numbers(&pairs, &devs.concat(), progress))?;
+
+    // Go on from where all of them stopped.
     let (mut trainer, positions) = begin(members, leader, device)?;
-    let mut trainees: Vec<Trainee<'_>> = members
-        .iter()
-        .zip(devs)
-        .zip(positions)
+    let trainees = members.iter().zip(devs).zip(positions);
+    let mut trainees: Vec<Trainee<'_>> = trainees
         .map(|((&member, dev), position)| Trainee { member, dev, position, best: None })
         .collect();
     trainees.par_iter_mut().try_for_each(Trainee::take_up)?;
     let mut done = trainees[0].position.epochs;
-    let dev = &trainees[0].dev;
-    let worth = evaluation_work(trainer.model(), corpus, dev, training.batch)?;
     let left = training.epochs.saturating_sub(done);
+    let worth = evaluation_work(trainer.model(), corpus, &trainees[0].dev, training.batch)?;
     let evaluations = (0..left).filter(|ahead| training.validates(training.epochs - ahead));
-    let evaluating: u64 = worth.iter().map(|(_, pairs)| pairs).sum();
-    let evaluating = evaluations.count() as u64 * evaluating * members.len() as u64;
+    let evaluations = (evaluations.count() * folders.len()) as u64;
+    let evaluating = evaluations * worth.iter().map(|(_, pairs)| pairs).sum::<u64>();
     progress.start("training", left as u64 * pairs.len() as u64 + evaluating);
-    let lessons: Vec<Lesson<'_>> =
-        members.iter().map(|&Member { corpus, pairs, .. }| Lesson { corpus, pairs }).collect();
-    let together = members.len() > 1;
     let (mut written, mut writing) = (Instant::now(), Duration::ZERO);
-    if together {
+    if members.len() > 1 {
         // Weights and moments of all of them: too much to write after the first epoch.
         let bytes = 16 * trainer.model().weights().count();
         writing = Duration::from_secs_f64(bytes as f64 / WRITING_SPEED);
     }
+
     while done < training.epochs {
-        // Fail before anything of the epoch is written.
-        let mut epochs = corpus.steady(|| trainer.epoch_of_each(&lessons, done, progress))?;
+        // A step for every batch. What fails here fails before anything of the epoch is written.
+        let mut epochs = corpus.steady(|| trainer.epoch(members, done, progress))?;
         done += 1;
-        // The mean is that of the last epochs only when the last is done.
+
+        // Evaluate on dev. The mean of the weights is that of the last epochs when the last is done.
         let last = done == training.epochs;
         let mean = if last { trainer.averaged()? } else { None };
         let model = mean.as_ref().unwrap_or(trainer.model());
         if training.validates(done) {
-            let evaluated = epochs.par_iter_mut().zip(&trainees).enumerate();
-            evaluated.try_for_each(|(at, (epoch, trainee))| {
-                let within: &dyn Progress = match together {
-                    true => &Silent(progress),
-                    false => &Within::new(progress, DEV, &worth),
-                };
-                trainee.evaluate(epoch, &model.member(at)?, within)?;
-                if together {
-                    progress.advance(worth.iter().map(|(_, pairs)| pairs).sum());
-                }
-                Ok::<_, Error>(())
+            let each = epochs.par_iter_mut().zip(&trainees).enumerate();
+            each.try_for_each(|(at, (epoch, trainee))| {
+                trainee.evaluate(epoch, &model.member(at)?, &Within::new(progress, DEV, &worth))
             })?;
         }
-        let worth = written.elapsed() > WORTH_WRITING * writing;
-        let (due, begun) = (worth || last, Instant::now());
+
+        // Write the best weights, the log and the state, in this order: a kill costs what came after.
+        let (due, begun) = (last || written.elapsed() > WORTH_WRITING * writing, Instant::now());
         let each = trainees.par_iter_mut().zip(&epochs).enumerate();
         each.try_for_each(|(at, (trainee, epoch))| {
-            trainee.keep_best(epoch, model, at, due, together)?;
-            trainee.write(epoch, due)?;
-            // Of several, the older states are those that all go on from after a kill.
-            if due && !(last && together) {
-                trainee.write_state(&trainer, at)?;
+            trainee.keep_best(epoch, model, at, due)?;
+            if let Some(folder) = trainee.member.folder {
+                if let Some((best, epoch)) = trainee.best.take_if(|_| due) {
+                    trainee.position.weights = Some(folder.write_weights(&best, epoch)?);
+                }
+                folder.log(epoch, due)?;
+                // Of several, the older states are those that all go on from after a kill.
+                if due && !(last && members.len() > 1) {
+                    folder.write_state(&trainer, at, &mut trainee.position)?;
+                }
             }
             report(at, epoch);
             Ok::<_, Error>(())
@@ -222,43 +217,34 @@ fn check(members: &[Member<'_>], leader: &ModelFolder) -> Result<(), Error> {
     Err(Error::Dataset { what })
 }
 
-/// The trainer of all members, and how far each has come.
+/// The trainer of all members, and how far each has come. They begin again if one was trained along, or
+/// a kill came while their states were written.
 fn begin(
     members: &[Member<'_>],
     leader: &ModelFolder,
     device: Device,
 ) -> Result<(Trainer, Vec<Position>), Error> {
     let spec = leader.spec();
-    let first = |member: &Member<'_>, device: Device| {
-        let model = match member.folder {
-            Some(folder) => folder.first_model(device)?,
-            None => Model::new(spec.model.clone(), spec.inputs, member.seed, device)?,
-        };
-        Trainer::new(model, Training { seed: member.seed, ..spec.training.clone() })
+    let first = |member: &Member<'_>| match member.folder {
+        Some(folder) => folder.first_model(Device::Cpu),
+        None => Model::new(spec.model.clone(), spec.inputs, member.seed, Device::Cpu),
     };
-    if let [Member { folder: Some(folder), .. }] = members {
-        let mut trainer = first(&members[0], device)?;
-        let position = folder.read_state(&mut trainer)?;
-        return Ok((trainer, vec![position]));
-    }
-    let resumed = |member: &Member<'_>| {
-        let mut trainer = first(member, Device::Cpu)?;
-        let position = member.folder.map(|folder| folder.read_state(&mut trainer)).transpose()?;
-        Ok((trainer, position))
+    let models = members.par_iter().map(first).collect::<Result<Vec<Model>, Error>>()?;
+    let model = Model::stacked(&models, device)?;
+    let seeds = members.iter().map(|member| member.seed).collect();
+    let mut trainer = Trainer::of_ensemble(model, spec.training.clone(), seeds)?;
+    let state = |member: &Member<'_>| match member.folder {
+        Some(folder) => folder.read_state(&trainer),
+        None => Ok((Position::default(), State::new())),
     };
-    let resumed = members.par_iter().map(resumed).collect::<Result<Vec<_>, Error>>()?;
-    let (trainers, positions): (Vec<Trainer>, Vec<Option<Position>>) = resumed.into_iter().unzip();
-    let epochs = |position: &Option<Position>| position.as_ref().map(|position| position.epochs);
-    let reached = epochs(&positions[0]);
-    if reached.is_some() && positions.iter().all(|position| epochs(position) == reached) {
-        let positions = positions.into_iter().flatten().collect();
-        return Ok((Trainer::stacked(&trainers, device)?, positions));
+    let states = members.par_iter().map(state).collect::<Result<Vec<_>, Error>>()?;
+    let (mut positions, states): (Vec<Position>, Vec<State>) = states.into_iter().unzip();
+    if positions.iter().any(|position| position.epochs != positions[0].epochs) {
+        positions = vec![Position::default(); members.len()];
+    } else if states.iter().all(|state| !state.is_empty()) {
+        trainer.resume(states, &positions[0].steps)?;
     }
-    drop(trainers);
-    // One was trained along, or a kill came while the states were written.
-    let fresh = members.par_iter().map(|member| first(member, Device::Cpu));
-    let fresh = fresh.collect::<Result<Vec<Trainer>, Error>>()?;
-    Ok((Trainer::stacked(&fresh, device)?, vec![Position::default(); members.len()]))
+    Ok((trainer, positions))
 }
 
 impl Trainee<'_> {
@@ -285,49 +271,28 @@ impl Trainee<'_> {
         Ok(())
     }
 
-    /// Takes the weights after an epoch, those of the member `at` of a model, if they are the best so
-    /// far. Those of several models are kept in memory until a write is `due`.
+    /// Keeps the weights after an epoch, those of the member `at` of a model, if they are the best so far.
+    /// They are written when a write is `due`.
     fn keep_best(
         &mut self,
         epoch: &Epoch,
         model: &Model,
         at: usize,
         due: bool,
-        together: bool,
     ) -> Result<(), Error> {
         let position = &mut self.position;
         position.epochs = epoch.epoch;
-        if self.member.folder.is_none() {
-            return Ok(());
-        }
         let rsum = epoch.dev.map(|dev| dev.rsum);
         // Before the first evaluation, the last weights count as the best.
         let newest = rsum.is_none() && position.best.is_none();
-        if newest || rsum > position.best {
+        if self.member.folder.is_some() && (newest || rsum > position.best) {
             position.best = rsum;
             position.best_epoch = position.epochs;
             if due || !newest {
-                let own = model.member(at)?;
-                let own = if together { own.to_device(Device::Cpu)? } else { own };
-                self.best = Some((own, position.epochs));
+                self.best = Some((model.member(at)?.to_device(Device::Cpu)?, position.epochs));
             }
         }
-        let Some(folder) = self.member.folder.filter(|_| due || !together) else { return Ok(()) };
-        if let Some((best, epoch)) = self.best.take() {
-            position.weights = Some(folder.write_weights(&best, epoch)?);
-        }
         Ok(())
-    }
-
-    /// Writes the log of an epoch, to disk if it is `due`.
-    fn write(&self, epoch: &Epoch, due: bool) -> Result<(), Error> {
-        self.member.folder.map_or(Ok(()), |folder| folder.log(epoch, due))
-    }
-
-    /// Writes the state of the member `at`.
-    fn write_state(&mut self, trainer: &Trainer, at: usize) -> Result<(), Error> {
-        let Some(folder) = self.member.folder else { return Ok(()) };
-        folder.write_state(&trainer.member(at)?, &mut self.position)
     }
 }
 

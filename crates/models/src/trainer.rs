@@ -1,22 +1,22 @@
 //! Training as the paper states it, a step and an epoch at a time.
 
-mod members;
-
 use std::time::Instant;
 
 use nextpair_data::{Progress, draw};
-use nextpair_kernels::ops::{Counted, Tally};
 use nextpair_kernels::{Device, Norm, Optimiser, Tensor};
 
 use crate::average::WeightSum;
-use crate::batch::{Batch, MemberLosses, Objective, auxiliary_value, bad_score, member_losses};
+use crate::batch::{Batch, Losses, Objective, batch_loss};
 use crate::corpus::{Corpus, Pair};
+use crate::folder::State;
 use crate::info_nce::{COLDEST, HOTTEST};
+use crate::members::part;
+use crate::train::Member;
 use crate::training::{Criterion, Epoch, Reduction, Training};
-use crate::{Error, Mode, Model, Pass, Texts, Violation};
+use crate::{Error, Mode, Model, Pass, Texts};
 
-/// A model, its optimiser and the settings of its training; or several models that train together, each
-/// as it would alone, with a leading axis of members in every tensor.
+/// An ensemble of models that train together, each as it would alone, its optimiser and the settings of
+/// its training. Every tensor of several members has a leading axis of them; most ensembles have one.
 pub struct Trainer {
     model: Model,
     optimiser: Optimiser,
@@ -30,31 +30,12 @@ pub struct Trainer {
     sum: Option<WeightSum>,
 }
 
-/// What a member learns from.
-#[derive(Clone, Copy)]
-pub(crate) struct Lesson<'a> {
-    pub(crate) corpus: &'a Corpus,
-    pub(crate) pairs: &'a [Pair],
-}
-
-/// Results of a step of every member, which nobody has waited for.
-struct Taken {
-    tally: Tally,
-    /// The factor of its losses.
-    factor: f64,
-    /// The loss of the architecture, if it has one.
-    auxiliary: Option<Tensor>,
-    gradient: Norm,
-}
-
-/// Results of a step.
+/// Results of a step. On a GPU nobody has waited for them.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The loss of the batch before the step.
-    pub loss: f64,
-    /// Number of pairs with a gradient.
-    pub active: usize,
-    /// Norm of the gradients before clipping.
+    /// The losses of the batch before the step.
+    pub losses: Losses,
+    /// Norms of the gradients of every member before clipping.
     pub gradient: Norm,
 }
 
@@ -67,14 +48,26 @@ const TEMPERATURE: &str = "loss.log_temperature";
 const SUM: &str = "sum.";
 
 impl Trainer {
-    /// A trainer before the first step.
+    /// A trainer of one model before the first step.
     ///
     /// # Errors
     /// If the settings of the training are invalid, or speak of weights that the model does not have.
-    pub fn new(mut model: Model, training: Training) -> Result<Self, Error> {
+    pub fn new(model: Model, training: Training) -> Result<Self, Error> {
+        let seeds = vec![training.seed];
+        Self::of_ensemble(model, training, seeds)
+    }
+
+    /// A trainer before the first step, of models that are one, with a seed for each.
+    pub(crate) fn of_ensemble(
+        mut model: Model,
+        training: Training,
+        seeds: Vec<u64>,
+    ) -> Result<Self, Error> {
         training.check()?;
-        let first = vec![training.loss_temperature.ln() as f32];
-        let mut log_temperature = Tensor::new(first, &[1], model.device())?;
+        let first = vec![training.loss_temperature.ln() as f32; seeds.len()];
+        let shape = [seeds.len(), 1];
+        let shape = &shape[usize::from(seeds.len() == 1)..];
+        let mut log_temperature = Tensor::new(first, shape, model.device())?;
         if training.learn_temperature {
             log_temperature = log_temperature.into_weight();
         }
@@ -85,10 +78,9 @@ impl Trainer {
         let weights = model.weights().trained().map(|(_, weight)| weight);
         let learned = training.learn_temperature.then_some(&log_temperature);
         factors.extend(learned.map(|_| (TEMPERATURE.to_owned(), 1.0)));
-        let optimiser = Optimiser::new(training.method(), weights.chain(learned))?
+        let optimiser = Optimiser::new(training.method(), weights.chain(learned), seeds.len())?
             .with_factors(factors.into_iter().map(|(_, factor)| factor).collect())?;
         let sum = (training.average_last > 0).then(|| WeightSum::new(&model)).transpose()?;
-        let seeds = vec![training.seed];
         Ok(Trainer { model, optimiser, training, seeds, log_temperature, sum })
     }
 
@@ -107,25 +99,45 @@ impl Trainer {
         self.sum.as_ref().map(mean).transpose()
     }
 
-    /// The temperature of the loss, if it is learned.
+    /// The temperature of every member, if it is learned.
     ///
     /// # Errors
     /// If the device failed.
-    pub fn temperature(&self) -> Result<Option<f64>, Error> {
-        Ok(self.temperatures()?[0])
-    }
-
-    /// The temperature of every member, if it is learned.
-    fn temperatures(&self) -> Result<Vec<Option<f64>>, Error> {
+    pub fn temperatures(&self) -> Result<Vec<Option<f64>>, Error> {
         if !self.training.learn_temperature {
             return Ok(vec![None; self.seeds.len()]);
         }
         Ok(self.log_temperature.to_f64s()?.into_iter().map(|log| Some(log.exp())).collect())
     }
 
-    /// The tensors that the next step depends on, by the names they are stored under. They are those of a
-    /// single model.
-    pub(crate) fn state(&self) -> Vec<(String, &Tensor)> {
+    /// The tensors that the next step of a member depends on, by the names they are stored under.
+    pub(crate) fn state(&self, member: usize) -> Result<Vec<(String, Tensor)>, Error> {
+        let own = |(name, tensor)| Ok((name, part(tensor, member, self.seeds.len())?));
+        self.tensors().into_iter().map(own).collect()
+    }
+
+    /// The shapes of the tensors of a member, by the names they are stored under.
+    pub(crate) fn shapes(&self) -> Vec<(String, &[usize])> {
+        let axis = usize::from(self.seeds.len() > 1);
+        self.tensors().into_iter().map(|(name, tensor)| (name, &tensor.shape()[axis..])).collect()
+    }
+
+    /// Goes on from states of these [shapes](Self::shapes), one of each member, whose weights have taken
+    /// so many steps.
+    pub(crate) fn resume(&mut self, mut states: Vec<State>, steps: &[u32]) -> Result<(), Error> {
+        for (name, tensor) in self.tensors_mut() {
+            let values = states.iter_mut().map(|state| state.remove(&name).unwrap_or_default());
+            let values: Vec<Vec<f32>> = values.collect();
+            let found = Tensor::new(values.concat(), tensor.shape(), tensor.device())?;
+            *tensor = if tensor.is_tracked() { found.into_weight() } else { found };
+        }
+        let moments = self.optimiser.moments_mut().iter_mut();
+        moments.zip(steps).for_each(|(moments, &steps)| moments.steps = steps);
+        Ok(())
+    }
+
+    /// The tensors that the next step depends on, by name.
+    fn tensors(&self) -> Vec<(String, &Tensor)> {
         let weights = self.model.weights();
         let mut all: Vec<_> = weights.iter().map(|(name, w)| (name.to_owned(), w)).collect();
         if self.training.learn_temperature {
@@ -143,8 +155,8 @@ impl Trainer {
         all
     }
 
-    /// The same, to resume from a stored state.
-    pub(crate) fn state_mut(&mut self) -> Vec<(String, &mut Tensor)> {
+    /// The same, for changes.
+    fn tensors_mut(&mut self) -> Vec<(String, &mut Tensor)> {
         let optimised = self.optimised();
         let sums: Vec<String> =
             self.model.weights().iter().map(|(name, _)| format!("{SUM}{name}")).collect();
@@ -175,41 +187,16 @@ impl Trainer {
         self.optimiser.moments().iter().map(|moments| moments.steps).collect()
     }
 
-    /// The same, to resume from a stored state.
-    pub(crate) fn set_steps(&mut self, steps: &[u32]) {
-        let moments = self.optimiser.moments_mut().iter_mut();
-        moments.zip(steps).for_each(|(moments, &steps)| moments.steps = steps);
-    }
-
-    /// One optimiser step on a batch, with learning rate `rate`. Dropout draws from `seed`, which is
-    /// that of the epoch, and from the pairs of the batch. The results are those of the first member.
+    /// One step of every member on its part of a batch, as in epoch `epoch`, which counts from 0. Returns
+    /// the losses before it; on a GPU, waits for nothing.
     ///
     /// # Errors
-    /// If the batch does not match the model, or a score is NaN or infinite.
-    pub fn step(&mut self, batch: &Batch, rate: f64, seed: u64) -> Result<Step, Error> {
-        let violation = self.training.violation;
-        let Taken { tally, factor, auxiliary, gradient } =
-            self.take(batch, rate, violation, &[seed])?;
-        let counted = tally.read()?;
-        match bad_score(&counted, batch.pairs.len()) {
-            Some(error) => Err(error),
-            None => {
-                let Counted { loss, active, .. } = counted[0];
-                let auxiliary = auxiliary_value(auxiliary.as_ref())?;
-                Ok(Step { loss: factor * loss + auxiliary, active, gradient })
-            }
-        }
-    }
-
-    /// One step of every member, with the seed of its epoch. On a GPU, waits for nothing.
-    fn take(
-        &mut self,
-        batch: &Batch,
-        rate: f64,
-        violation: Violation,
-        seeds: &[u64],
-    ) -> Result<Taken, Error> {
-        let Training { loss, margin, reduction, clip, .. } = self.training;
+    /// If the batch does not match the model, or a score is NaN or infinite: on a GPU this shows when the
+    /// losses are read.
+    pub fn step(&mut self, batch: &Batch, epoch: usize) -> Result<Step, Error> {
+        // 1. What this epoch asks for: its loss, its rate, its draws.
+        let Training { loss, margin, reduction, clip, learn_temperature, .. } = self.training;
+        let violation = self.training.violation_at(epoch);
         let objective = match loss {
             Criterion::Hinge => Objective::Hinge { margin, violation, reduction },
             Criterion::InfoNce => {
@@ -217,131 +204,109 @@ impl Trainer {
             }
             Criterion::CrossEntropy => Objective::CrossEntropy { violation },
         };
+        let rate = self.training.rate_at(epoch);
+        let drawn = |&seed: &u64| draw::draw_of(seed, DROPOUT + ((epoch as u64) << 8), 0);
+        let seeds: Vec<u64> = self.seeds.iter().map(drawn).collect();
         let pass = Pass::new(self.model.weights(), Mode::Train(seeds[0]))
-            .with_dropout(self.training.dropout(), seeds.to_vec(), &batch.pairs)
+            .with_dropout(self.training.dropout(), seeds, &batch.pairs)
             .with_regions(batch.regions.as_deref());
-        let MemberLosses { tally, factor, auxiliary, gradients } =
-            member_losses(&self.model, &pass, batch, objective)?;
+
+        // 2. Encode, score, and go back from the losses to the weights.
+        let (losses, gradients) = batch_loss(&self.model, &pass, batch, objective)?;
+
+        // 3. Look at new values of buffers before the weights change: a refused step changes nothing.
         let observed = pass.into_observed();
-        // Before the weights change, so that a refused step changes nothing.
         observed
             .iter()
             .try_for_each(|(buffer, value)| self.model.weights().check_buffer(buffer, value))?;
+
+        // 4. Clip the gradients of each member, and move the weights along them.
         let weights = self.model.weights_mut();
-        let learned = self.training.learn_temperature.then_some(&mut self.log_temperature);
-        let all = weights.trained_mut().chain(learned);
+        let temperature = learn_temperature.then_some(&mut self.log_temperature);
+        let all = weights.trained_mut().chain(temperature);
         let gradient = self.optimiser.step(all, &gradients, rate, clip)?;
         observed.into_iter().try_for_each(|(buffer, value)| weights.set(&buffer, value))?;
-        if self.training.learn_temperature {
+        if learn_temperature {
             let bounds = [COLDEST, HOTTEST].map(|temperature| temperature.ln() as f32);
             self.log_temperature.bound(bounds[0], bounds[1])?;
         }
-        Ok(Taken { tally, factor, auxiliary, gradient })
+        Ok(Step { losses, gradient })
     }
 
-    /// One pass over the pairs, in the order of epoch `number`, which counts from 0.
+    /// One pass of every member over its pairs, equally many of each, in the order of epoch `number`,
+    /// which counts from 0.
     ///
     /// # Errors
     /// Those of a step, with the items concerned.
     pub fn epoch(
         &mut self,
-        corpus: &Corpus,
-        pairs: &[Pair],
-        number: usize,
-        progress: &dyn Progress,
-    ) -> Result<Epoch, Error> {
-        let lesson = Lesson { corpus, pairs };
-        let found = self.epoch_of_each(&vec![lesson; self.seeds.len()], number, progress)?;
-        Ok(found.into_iter().next().expect("one for each member"))
-    }
-
-    /// One pass of every member over its pairs, equally many of each.
-    ///
-    /// # Errors
-    /// Those of a step, with the items concerned.
-    pub(crate) fn epoch_of_each(
-        &mut self,
-        lessons: &[Lesson<'_>],
+        members: &[Member<'_>],
         number: usize,
         progress: &dyn Progress,
     ) -> Result<Vec<Epoch>, Error> {
         let start = Instant::now();
-        let (members, rate) = (self.seeds.len(), self.training.rate_at(number));
-        let each = |lesson: (&Lesson<'_>, &u64)| shuffled(lesson.0.pairs, *lesson.1, number);
-        let orders: Vec<Vec<Pair>> = lessons.iter().zip(&self.seeds).map(each).collect();
-        let drawn = |&seed: &u64| draw::draw_of(seed, DROPOUT + ((number as u64) << 8), 0);
-        let drawn: Vec<u64> = self.seeds.iter().map(drawn).collect();
-        let violation = self.training.violation_at(number);
-        let (mut taken, mut scores, mut seen) = (Vec::new(), 0, 0);
-        for first in (0..orders[0].len()).step_by(self.training.batch) {
+        let Training { batch: size, drop_last, reduction, rate, .. } = self.training;
+        let orders = members.iter().zip(&self.seeds);
+        let orders: Vec<Vec<Pair>> =
+            orders.map(|(member, &seed)| shuffled(member.pairs, seed, number)).collect();
+        let (corpus, pairs) = (members[0].corpus, orders[0].len());
+        let (mut taken, mut seen, mut scores) = (Vec::new(), 0, 0);
+        for first in (0..pairs).step_by(size) {
             if progress.stopped() {
                 return Err(nextpair_engine::Error::Stopped.into());
             }
-            let end = (first + self.training.batch).min(orders[0].len());
-            if self.training.drop_last && first > 0 && end - first < self.training.batch {
-                progress.advance((members * (end - first)) as u64);
+            let end = (first + size).min(pairs);
+            if drop_last && first > 0 && end - first < size {
+                progress.advance((members.len() * (end - first)) as u64);
                 break;
             }
-            seen = end;
             let parts: Vec<&[Pair]> = orders.iter().map(|order| &order[first..end]).collect();
-            let batch = together(lessons, &parts, self.model.device())?;
-            let step = self.take(&batch, rate, violation, &drawn);
-            let named = |error| named(error, lessons[0].corpus, &batch.pairs, self.training.rate);
-            let step = step.map_err(named)?;
-            scores += (end - first) * (end - first);
+            let batch = joined(members, &parts, self.model.device())?;
+            let step = self.step(&batch, number);
+            let step = step.map_err(|error| named(error, corpus, &batch.pairs, rate))?;
             progress.advance(batch.pairs.len() as u64);
+            (seen, scores) = (end, scores + (end - first) * (end - first));
             taken.push((step, batch.pairs));
         }
         // Read after the last step: a GPU would have to wait in between.
-        let mut sums = vec![(0.0, 0, 0.0); members];
-        let mut auxiliary = 0.0;
+        let epoch = number + 1;
+        let none = Epoch { epoch, rate: self.training.rate_at(number), ..Epoch::default() };
+        let mut epochs = vec![none; members.len()];
         for (step, pairs) in &taken {
-            let counted = step.tally.read()?;
-            if let Some(error) = bad_score(&counted, pairs.len() / members) {
-                return Err(named(error, lessons[0].corpus, pairs, self.training.rate));
-            }
-            let norms = step.gradient.values()?;
+            let losses = step.losses.read();
+            let losses = losses.map_err(|error| named(error, corpus, pairs, rate))?;
             // A mean counts for all pairs of its batch.
-            let weight = match self.training.reduction {
+            let weight = match reduction {
                 Reduction::Sum => 1.0,
-                Reduction::Mean => (pairs.len() / members) as f64,
+                Reduction::Mean => (pairs.len() / members.len()) as f64,
             };
-            let own_loss = auxiliary_value(step.auxiliary.as_ref())?;
-            auxiliary += weight * own_loss;
-            for ((sum, own), norm) in sums.iter_mut().zip(&counted).zip(norms) {
-                let loss = weight * (step.factor * own.loss + own_loss);
-                *sum = (sum.0 + loss, sum.1 + own.active, sum.2 + norm);
+            for ((epoch, own), norm) in epochs.iter_mut().zip(losses).zip(step.gradient.values()?) {
+                epoch.loss += weight * own.loss;
+                epoch.auxiliary += weight * own.auxiliary;
+                epoch.active += own.active as f64;
+                epoch.gradient += norm;
             }
         }
-        if sums.iter().any(|(_, _, norms)| !norms.is_finite()) {
+        if epochs.iter().any(|epoch| !epoch.gradient.is_finite()) {
             let what = format!(
-                "the loss went to infinity: the gradients of epoch {} are not finite; take a \
-                 smaller rate than {}",
-                number + 1,
-                self.training.rate
+                "the loss went to infinity: the gradients of epoch {epoch} are not finite; take a \
+                 smaller rate than {rate}"
             );
             return Err(Error::NotFinite { what });
         }
         if let Some(sum) = self.sum.as_mut().filter(|_| self.training.averages(number)) {
             sum.add(&self.model)?;
         }
-        let temperatures = self.temperatures()?;
-        // Members share the time of their steps.
-        let seconds = start.elapsed().as_secs_f64() / members as f64;
-        let epoch =
-            |((loss, active, norms), temperature): ((f64, usize, f64), Option<f64>)| Epoch {
-                epoch: number + 1,
-                loss: loss / seen as f64,
-                auxiliary: auxiliary / seen as f64,
-                rate,
-                active: active as f64 / scores.max(1) as f64,
-                temperature,
-                gradient: norms / taken.len().max(1) as f64,
-                seconds,
-                dev: None,
-                dev_seconds: 0.0,
-            };
-        Ok(sums.into_iter().zip(temperatures).map(epoch).collect())
+        for (epoch, temperature) in epochs.iter_mut().zip(self.temperatures()?) {
+            epoch.loss /= seen as f64;
+            epoch.auxiliary /= seen as f64;
+            epoch.active /= scores.max(1) as f64;
+            epoch.gradient /= taken.len().max(1) as f64;
+            epoch.temperature = temperature;
+            // Members share the time of their steps.
+            epoch.seconds = start.elapsed().as_secs_f64() / members.len() as f64;
+        }
+        Ok(epochs)
     }
 }
 
@@ -357,19 +322,19 @@ fn rate_factors(model: &Model, training: &Training) -> Result<Vec<(String, f64)>
 }
 
 /// The batches of all members, one after the other. All corpora have the same features.
-fn together(lessons: &[Lesson<'_>], parts: &[&[Pair]], device: Device) -> Result<Batch, Error> {
-    let pairs = parts.concat();
+fn joined(members: &[Member<'_>], parts: &[&[Pair]], device: Device) -> Result<Batch, Error> {
+    let (corpus, pairs) = (members[0].corpus, parts.concat());
     let items: Vec<usize> = pairs.iter().map(|pair| pair.item).collect();
-    let images = lessons[0].corpus.features(&items, device)?;
+    let images = corpus.features(&items, device)?;
     let captions = |part: &[Pair]| part.iter().map(|pair| pair.caption).collect::<Vec<usize>>();
-    let texts = if lessons[0].corpus.reads_words() {
-        let own = lessons.iter().zip(parts);
-        let own = own.map(|(lesson, part)| lesson.corpus.texts(&captions(part), device));
+    let texts = if corpus.reads_words() {
+        let own = members.iter().zip(parts);
+        let own = own.map(|(member, part)| member.corpus.texts(&captions(part), device));
         Texts::joined(own.collect::<Result<Vec<_>, Error>>()?)?
     } else {
-        lessons[0].corpus.texts(&captions(&pairs), device)?
+        corpus.texts(&captions(&pairs), device)?
     };
-    let regions = lessons[0].corpus.filled_regions(&items, device);
+    let regions = corpus.filled_regions(&items, device);
     Ok(Batch { images, texts, pairs, regions })
 }
 

@@ -294,7 +294,7 @@ fn is_zero(number: &f64) -> bool {
 }
 
 /// Results of an epoch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
     /// Number of the epoch, from 1.
     pub epoch: usize,

@@ -132,10 +132,10 @@ impl Architecture for Vse {
         Ok(Encoded::uniform(self.signed(rows)?, 1)?)
     }
 
-    fn comparison(&self, _weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
+    fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
         Ok(match self.measure {
-            Measure::Cosine => Box::new(Dot),
-            Measure::Order => Box::new(Order),
+            Measure::Cosine => Box::new(Dot { members: weights.members() }),
+            Measure::Order => Box::new(Order { members: weights.members() }),
         })
     }
 

@@ -128,7 +128,7 @@ impl VseInfinity {
         let padded = kept
             .iter()
             .flat_map(|own| (0..longest).map(|at| own.get(at).map_or(count, |&row| row) as u32));
-        let with_zeros = concat(&[&rows, &Tensor::zeros(&[1, dim], rows.device())?])?;
+        let with_zeros = concat(&[&rows, &Tensor::zeros(&[1, dim], rows.device())?], 0)?;
         let rows = gather(&with_zeros, &padded.collect::<Vec<_>>())?;
         Ok((rows, kept.iter().map(Vec::len).collect()))
     }
@@ -257,7 +257,7 @@ impl Architecture for VseInfinity {
     }
 
     fn comparison(&self, _weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
-        Ok(Box::new(Dot))
+        Ok(Box::new(Dot { members: 1 }))
     }
 
     fn training(&self) -> Training {

@@ -204,8 +204,8 @@ impl Architecture for Vsrn {
 
     fn comparison(&self, _weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
         Ok(match self.measure {
-            Measure::Cosine => Box::new(Dot),
-            Measure::Order => Box::new(Order),
+            Measure::Cosine => Box::new(Dot { members: 1 }),
+            Measure::Order => Box::new(Order { members: 1 }),
         })
     }
 

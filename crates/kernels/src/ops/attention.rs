@@ -88,24 +88,12 @@ impl Weights {
 }
 
 impl Matching {
-    /// Matches vectors of `dim` dimensions with the current weights.
+    /// Matches vectors of `dim` dimensions with the current weights of so many members of an ensemble. Images
+    /// and captions are those of the first member, of the second, and so on: equally many of each.
     ///
     /// # Errors
     /// If there is no direction, several steps without a memory, or a memory of another size.
-    pub fn new(dim: usize, directions: Vec<Direction>) -> Result<Self, Error> {
-        Matching::of_members(dim, 1, directions)
-    }
-
-    /// The same for so many members of an ensemble. Images and captions are those of the first member, of
-    /// the second, and so on: equally many of each.
-    ///
-    /// # Errors
-    /// If there is no direction, several steps without a memory, or a memory of another size.
-    pub fn of_members(
-        dim: usize,
-        members: usize,
-        directions: Vec<Direction>,
-    ) -> Result<Self, Error> {
+    pub fn new(dim: usize, members: usize, directions: Vec<Direction>) -> Result<Self, Error> {
         let members = members.max(1);
         if directions.is_empty() {
             return Err(Error::NoDirection);

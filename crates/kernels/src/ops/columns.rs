@@ -6,25 +6,11 @@ use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
-/// Concatenates tensors along their first dimension.
+/// Concatenates tensors along an axis.
 ///
 /// # Errors
 /// If other dimensions differ, or there are no tensors.
-pub fn concat(parts: &[&Tensor]) -> Result<Tensor, Error> {
-    concat_from(parts, 0)
-}
-
-/// Concatenates tensors of several members of an ensemble, whose first dimension is that of the members,
-/// along their second dimension.
-///
-/// # Errors
-/// If other dimensions differ, or there are no tensors.
-pub fn concat_of_members(parts: &[&Tensor]) -> Result<Tensor, Error> {
-    concat_from(parts, 1)
-}
-
-/// Concatenates along an axis.
-fn concat_from(parts: &[&Tensor], axis: usize) -> Result<Tensor, Error> {
+pub fn concat(parts: &[&Tensor], axis: usize) -> Result<Tensor, Error> {
     let first = parts.first().ok_or(Error::EmptyItem { what: "a concatenation", item: 0 })?;
     let mut shape = first.shape().to_vec();
     let Some(count) = shape.get_mut(axis) else {
@@ -43,30 +29,31 @@ fn concat_from(parts: &[&Tensor], axis: usize) -> Result<Tensor, Error> {
     if let [only] = parts {
         return Ok((*only).clone());
     }
-    let members: usize = shape[..axis].iter().product();
-    let lengths = parts.iter().map(|part| part.len() / members.max(1)).collect();
-    apply(Concat { shape, members, lengths }, parts)
+    let groups: usize = shape[..axis].iter().product();
+    let lengths = parts.iter().map(|part| part.len() / groups.max(1)).collect();
+    apply(Concat { shape, groups, lengths }, parts)
 }
 
 struct Concat {
     shape: Vec<usize>,
-    members: usize,
-    /// The numbers that each part has of a member.
+    /// Places before the axis.
+    groups: usize,
+    /// The numbers that each part has in a group.
     lengths: Vec<usize>,
 }
 
 impl Concat {
     fn joined<N: Copy>(&self, inputs: &[&[N]]) -> Vec<N> {
         let mut out = Vec::with_capacity(inputs.iter().map(|input| input.len()).sum());
-        for member in 0..self.members {
+        for group in 0..self.groups {
             for (input, &length) in inputs.iter().zip(&self.lengths) {
-                out.extend_from_slice(&input[member * length..][..length]);
+                out.extend_from_slice(&input[group * length..][..length]);
             }
         }
         out
     }
 
-    /// Numbers of a member.
+    /// Numbers of a group.
     fn whole(&self) -> usize {
         self.lengths.iter().sum()
     }
@@ -93,8 +80,8 @@ impl Operation for Concat {
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
         let mut first = 0;
         let part = |&length: &usize| {
-            let members = upstream.chunks_exact(self.whole().max(1));
-            let own = members.flat_map(|member| &member[first..][..length]).copied().collect();
+            let groups = upstream.chunks_exact(self.whole().max(1));
+            let own = groups.flat_map(|group| &group[first..][..length]).copied().collect();
             first += length;
             Some(own)
         };
@@ -102,11 +89,11 @@ impl Operation for Concat {
     }
 
     fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
-        let out = unit.empty(self.members * self.whole())?;
+        let out = unit.empty(self.groups * self.whole())?;
         let mut first = 0;
         for (input, &length) in inputs.iter().zip(&self.lengths) {
             let to = (&out, first, self.whole());
-            unit.copy_parts(self.members, length, (input, 0, length), to)?;
+            unit.copy_parts(self.groups, length, (input, 0, length), to)?;
             first += length;
         }
         Ok(out)
@@ -121,9 +108,9 @@ impl Operation for Concat {
     ) -> Result<Vec<Option<Array<f32>>>, Error> {
         let mut first = 0;
         let part = |&length: &usize| {
-            let own = unit.empty(self.members * length)?;
+            let own = unit.empty(self.groups * length)?;
             let from = (upstream, first, self.whole());
-            unit.copy_parts(self.members, length, from, (&own, 0, length))?;
+            unit.copy_parts(self.groups, length, from, (&own, 0, length))?;
             first += length;
             Ok(Some(own))
         };
@@ -236,13 +223,13 @@ mod tests {
     #[test]
     fn every_device_follows_the_formula() {
         let parts = [tensor(1, &[2, 3]), tensor(2, &[1, 3]), tensor(3, &[4, 3])];
-        judge(&parts, 1e-6, |inputs| concat(&inputs.iter().collect::<Vec<_>>()));
+        judge(&parts, 1e-6, |inputs| concat(&inputs.iter().collect::<Vec<_>>(), 0));
         judge(&[tensor(1, &[6, 5])], 1e-6, |inputs| mean_rows(&inputs[0], 3));
         assert!(mean_rows(&tensor(1, &[6, 5]), 4).is_err());
-        assert!(concat(&[&parts[0], &tensor(2, &[1, 4])]).is_err());
+        assert!(concat(&[&parts[0], &tensor(2, &[1, 4])], 0).is_err());
         let parts = [tensor(1, &[2, 3, 5]), tensor(2, &[2, 1, 5]), tensor(3, &[2, 400, 5])];
-        judge(&parts, 1e-6, |inputs| concat_of_members(&inputs.iter().collect::<Vec<_>>()));
-        assert!(concat_of_members(&[&parts[0], &tensor(2, &[3, 1, 5])]).is_err());
-        assert!(concat_of_members(&[&tensor(2, &[3])]).is_err());
+        judge(&parts, 1e-6, |inputs| concat(&inputs.iter().collect::<Vec<_>>(), 1));
+        assert!(concat(&[&parts[0], &tensor(2, &[3, 1, 5])], 1).is_err());
+        assert!(concat(&[&tensor(2, &[3])], 1).is_err());
     }
 }

@@ -12,7 +12,7 @@
 mod cell;
 mod gates;
 mod gpu;
-mod members;
+mod member;
 mod pass;
 
 use std::sync::OnceLock;
@@ -23,15 +23,19 @@ use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 pub use cell::gru_cell;
-use gpu::{Kept, Size};
-pub use members::gru_of_members;
-use pass::{Pass, Schedule, Target};
+use gpu::Kept;
+use member::Member;
+use pass::Schedule;
 
 /// The hidden states of every word, averaged over the directions: words by `dim`.
 ///
 /// `inputs` is words by `directions * 3 dim`, `weight` is `directions * 3 dim` by `dim`, and `bias`
 /// has `directions * 3 dim` numbers. The second direction reads every caption from its end. Caption
 /// `c` has the words from `offsets[c]` to `offsets[c + 1]`.
+///
+/// A weight of three axes is that of several members of an ensemble, as is a bias of two. Then the captions
+/// are those of the first member, of the second, and so on: equally many of each. `inputs` has equally many
+/// rows for every member, at least as many as it has words; the rest is padding, which has no gradient.
 ///
 /// # Errors
 /// If the shapes do not match.
@@ -64,153 +68,130 @@ fn states(
     offsets: &[usize],
     side_by_side: bool,
 ) -> Result<Tensor, Error> {
-    let ((words, width), (stacked, dim)) = (inputs.matrix_shape()?, weight.matrix_shape()?);
+    let (rows, width) = inputs.matrix_shape()?;
+    let (members, stacked, dim) = match *weight.shape() {
+        [members, stacked, dim] => (members.max(1), stacked, dim),
+        _ => (1, weight.matrix_shape()?.0, weight.matrix_shape()?.1),
+    };
     let directions = stacked / (3 * dim).max(1);
     Error::check_dims("the inputs of a recurrent unit", width, "its weights", stacked)?;
     Error::check_len("the weights of a recurrent unit", stacked, directions.clamp(1, 2) * 3 * dim)?;
+    Error::check_len("the bias of a recurrent unit", bias.len(), members * stacked)?;
     if offsets.first() != Some(&0) || offsets.windows(2).any(|pair| pair[0] > pair[1]) {
         return Err(Error::Offsets);
     }
-    Error::check_len("the bias of a recurrent unit", bias.len(), stacked)?;
-    let gru = Gru { side_by_side, ..Gru::new(offsets.to_vec(), dim, directions) };
-    Error::check_len("the words of captions", words, gru.words())?;
-    apply(gru, &[inputs, weight, bias])
+    let captions = (offsets.len() - 1) / members;
+    Error::check_len("the captions of members", offsets.len() - 1, members * captions)?;
+    let size = Size { rows: rows / members, dim, directions, side_by_side };
+    let member = |member: usize| {
+        let own = &offsets[member * captions..=(member + 1) * captions];
+        Member::new(own.iter().map(|offset| offset - own[0]).collect(), size)
+    };
+    let members: Vec<Member> = (0..members).map(member).collect();
+    let most = members.iter().map(Member::words).max().unwrap_or(0);
+    // A single member has no padding.
+    let needed = if members.len() == 1 { most } else { most.max(size.rows) };
+    Error::check_len("the words of captions", rows, members.len() * needed)?;
+    apply(Gru { members, size, kept: OnceLock::new() }, &[inputs, weight, bias])
 }
 
-struct Gru {
-    schedule: Schedule,
-    offsets: Vec<usize>,
+/// Sizes of a recurrence. Every direction of a member is a unit of its own.
+#[derive(Clone, Copy)]
+struct Size {
+    /// Rows of the inputs of each member.
+    rows: usize,
     dim: usize,
     directions: usize,
     /// Whether the states of directions lie side by side, rather than being averaged.
     side_by_side: bool,
-    /// State that the forward pass keeps for the backward pass, one per direction.
-    passes: OnceLock<Vec<Pass>>,
-    /// The same on a GPU.
+}
+
+impl Size {
+    /// Numbers of a row of the inputs.
+    fn width(self) -> usize {
+        self.directions * 3 * self.dim
+    }
+
+    /// Numbers of a row of the result.
+    fn out(self) -> usize {
+        if self.side_by_side { self.directions * self.dim } else { self.dim }
+    }
+}
+
+struct Gru {
+    members: Vec<Member>,
+    size: Size,
+    /// What the way back needs, on a GPU.
     kept: OnceLock<Kept>,
 }
 
 impl Gru {
-    fn new(offsets: Vec<usize>, dim: usize, directions: usize) -> Self {
-        let (passes, kept) = (OnceLock::new(), OnceLock::new());
-        let schedule = Schedule::new(&offsets);
-        Gru { schedule, offsets, dim, directions, side_by_side: false, passes, kept }
+    /// The inputs of a member.
+    fn inputs<'a, N>(&self, inputs: &[&'a [N]], member: usize) -> [&'a [N]; 3] {
+        let (Size { rows, dim, .. }, width) = (self.size, self.size.width());
+        let &[given, weight, bias] = inputs else { unreachable!("inputs, weight and bias") };
+        [
+            &given[member * rows * width..][..self.members[member].words() * width],
+            &weight[member * width * dim..][..width * dim],
+            &bias[member * width..][..width],
+        ]
     }
 
-    /// Words of all captions.
+    fn schedules(&self) -> Vec<&Schedule> {
+        self.members.iter().map(|member| &member.schedule).collect()
+    }
+
+    /// Words of all members.
     fn words(&self) -> usize {
-        self.schedule.word_count()
-    }
-
-    fn part<'a>(&self, values: &'a [f32], direction: usize, width: usize) -> &'a [f32] {
-        &values[direction * 3 * self.dim * width..][..3 * self.dim * width]
-    }
-
-    /// Numbers of a row of the result.
-    fn width(&self) -> usize {
-        if self.side_by_side { self.directions * self.dim } else { self.dim }
-    }
-
-    /// Where the states of a direction go.
-    fn target(&self, direction: usize) -> Target {
-        match self.side_by_side {
-            true => Target { width: self.width(), first: direction * self.dim, scale: 1.0 },
-            false => Target { width: self.dim, first: 0, scale: 1.0 / self.directions as f32 },
-        }
-    }
-
-    fn size(&self) -> Size {
-        let &Gru { dim, directions, side_by_side, .. } = self;
-        Size { dim, directions, side_by_side }
-    }
-
-    /// Runs every direction, two in parallel.
-    fn each<T: Send>(&self, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
-        match self.directions {
-            1 => vec![run(0)],
-            _ => <[T; 2]>::from(rayon::join(|| run(0), || run(1))).into(),
-        }
+        self.members.iter().map(Member::words).sum()
     }
 }
 
 impl Operation for Gru {
     fn shape(&self) -> Vec<usize> {
-        vec![self.schedule.word_count(), self.width()]
+        vec![self.words(), self.size.out()]
     }
 
     fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
-        let &[given, weight, bias] = inputs else { unreachable!("inputs, weight and bias") };
-        let (dim, directions) = (self.dim, self.directions);
-        let mut states = vec![R::of(0.0); self.schedule.word_count() * self.width()];
-        for direction in 0..directions {
-            let first = direction * 3 * dim;
-            for caption in self.offsets.windows(2) {
-                let mut state = vec![R::of(0.0); dim];
-                let mut words: Vec<usize> = (caption[0]..caption[1]).collect();
-                if direction == 1 {
-                    words.reverse();
-                }
-                for word in words {
-                    let before = state.clone();
-                    let recurrent = |gate: usize, at: usize| {
-                        let row = first + gate * dim + at;
-                        R::dot(&weight[row * dim..][..dim], &before) + bias[row]
-                    };
-                    for (at, state) in state.iter_mut().enumerate() {
-                        let input =
-                            |gate| given[(word * directions) * 3 * dim + first + gate * dim + at];
-                        let reset = (input(0) + recurrent(0, at)).sigmoid();
-                        let keep = (input(1) + recurrent(1, at)).sigmoid();
-                        let candidate = (input(2) + reset * recurrent(2, at)).tanh();
-                        *state = (R::of(1.0) - keep) * candidate + keep * before[at];
-                    }
-                    let target = self.target(direction);
-                    let out = &mut states[word * target.width + target.first..][..dim];
-                    let share =
-                        R::of(if self.side_by_side { 1.0 } else { 1.0 / directions as f64 });
-                    out.iter_mut()
-                        .zip(&state)
-                        .for_each(|(out, &state)| *out = *out + share * state);
-                }
-            }
-        }
-        states
+        let members = self.members.iter().enumerate();
+        members.flat_map(|(at, member)| member.formula(self.inputs(inputs, at))).collect()
     }
 
     fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
-        let passes = self.each(|direction| {
-            let weight = self.part(inputs[1], direction, self.dim);
-            let bias = self.part(inputs[2], direction, 1);
-            let of = (self.directions, direction);
-            Pass::forward(&self.schedule, inputs[0], of, weight, bias, self.dim)
-        });
-        let mut out = vec![0.0; self.schedule.word_count() * self.width()];
-        for (direction, pass) in passes.iter().enumerate() {
-            pass.add_states(&self.schedule, self.target(direction), &mut out);
+        let mut out = vec![0.0; self.words() * self.size.out()];
+        let mut rest = &mut out[..];
+        for (at, member) in self.members.iter().enumerate() {
+            let (own, later) = rest.split_at_mut(member.words() * self.size.out());
+            member.forward(self.inputs(inputs, at), own);
+            rest = later;
         }
-        self.passes.get_or_init(|| passes);
         Ok(out)
     }
 
     fn backward(
         &self,
         inputs: &[&[f32]],
-        upstream: &[f32],
+        mut upstream: &[f32],
         _wanted: &[bool],
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
-        let passes = self.passes.get().map_or(&[][..], Vec::as_slice);
-        let gradients = self.each(|direction| {
-            let weight = self.part(inputs[1], direction, self.dim);
-            passes[direction].backward(&self.schedule, weight, upstream, self.target(direction))
-        });
-        let of_weight = gradients.iter().flat_map(|g| g.weight.iter().copied()).collect();
-        let of_bias = gradients.iter().flat_map(|g| g.bias.iter().copied()).collect();
-        let of_inputs = pass::join_inputs(&self.schedule, &gradients, self.dim);
-        Ok(vec![Some(of_inputs), Some(of_weight), Some(of_bias)])
+        let each = self.size.rows * self.size.width();
+        let mut all = [Vec::new(), Vec::new(), Vec::new()];
+        for (at, member) in self.members.iter().enumerate() {
+            let (own, rest) = upstream.split_at(member.words() * self.size.out());
+            upstream = rest;
+            for (all, found) in all.iter_mut().zip(member.backward(self.inputs(inputs, at), own)) {
+                match all.is_empty() {
+                    true => *all = found,
+                    false => all.extend(found),
+                }
+            }
+            all[0].resize((at + 1) * each, 0.0);
+        }
+        Ok(all.map(Some).into())
     }
 
     fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
-        let (out, kept) = gpu::forward(unit, &self.schedule, self.size(), inputs)?;
+        let (out, kept) = gpu::forward(unit, &self.schedules(), self.size, inputs)?;
         self.kept.get_or_init(|| kept);
         Ok(out)
     }
@@ -223,7 +204,7 @@ impl Operation for Gru {
         _wanted: &[bool],
     ) -> Result<Vec<Option<Array<f32>>>, Error> {
         let kept = self.kept.get().expect("the forward pass comes first");
-        let found = gpu::backward(unit, &self.schedule, self.size(), inputs[1], kept, upstream)?;
+        let found = gpu::backward(unit, &self.schedules(), self.size, inputs[1], kept, upstream)?;
         Ok(found.map(Some).into())
     }
 }
@@ -232,6 +213,9 @@ impl Operation for Gru {
 mod tests {
     use super::*;
     use crate::ops::judge::{judge, tensor};
+
+    /// Two members of three captions. The first has more words, the second the longest caption.
+    const OFFSETS: [usize; 7] = [0, 4, 9, 11, 12, 19, 20];
 
     #[test]
     fn every_device_follows_the_formula() {
@@ -244,6 +228,58 @@ mod tests {
             judge(&inputs, 1e-5, |inputs| {
                 gru_side_by_side(&inputs[0], &inputs[1], &inputs[2], &[0, 3, 4, 11, 13, 16])
             });
+        }
+        let refused = |rows: usize| {
+            let (weight, bias) = (tensor(2, &[9, 3]), tensor(3, &[9]));
+            gru(&tensor(1, &[rows, 9]), &weight, &bias, &[0, 3, 5]).is_err()
+        };
+        assert!(refused(4) && refused(6) && !refused(5));
+    }
+
+    #[test]
+    fn members_follow_the_formula_on_every_device() {
+        for (dim, directions) in [(3, 1), (40, 1), (3, 2), (40, 2)] {
+            for rows in [11, 13] {
+                let width = directions * 3 * dim;
+                let inputs = [
+                    tensor(1, &[2 * rows, width]),
+                    tensor(2, &[2, width, dim]),
+                    tensor(3, &[2, width]),
+                ];
+                for gru in [gru, gru_side_by_side] {
+                    judge(&inputs, 1e-5, |inputs| {
+                        gru(&inputs[0], &inputs[1], &inputs[2], &OFFSETS)
+                    });
+                }
+            }
+        }
+        let refused = |rows: usize, offsets: &[usize]| {
+            let (weight, bias) = (tensor(2, &[2, 9, 3]), tensor(3, &[2, 9]));
+            gru(&tensor(1, &[rows, 9]), &weight, &bias, offsets).is_err()
+        };
+        assert!(refused(20, &OFFSETS), "10 rows for 11 words");
+        assert!(refused(23, &OFFSETS) && refused(24, &OFFSETS[..6]) && refused(24, &[0, 3, 2]));
+        assert!(!refused(24, &OFFSETS));
+    }
+
+    #[test]
+    fn members_are_units_of_their_own() {
+        for directions in [1, 2] {
+            let (dim, padded, width) = (5, 12, 15 * directions);
+            let inputs = tensor(1, &[2 * padded, width]);
+            let (weight, bias) = (tensor(2, &[2, width, dim]), tensor(3, &[2, width]));
+            let all = gru(&inputs, &weight, &bias, &OFFSETS).unwrap();
+            let mut alone = Vec::new();
+            for (member, words) in [11, 9].into_iter().enumerate() {
+                let own = inputs.some_rows(member * padded..member * padded + words).unwrap();
+                let weight = weight.some_rows(member..member + 1).unwrap();
+                let weight = weight.reshaped(&[width, dim]).unwrap();
+                let bias = bias.some_rows(member..member + 1).unwrap();
+                let offsets = &OFFSETS[3 * member..=3 * (member + 1)];
+                let offsets: Vec<usize> = offsets.iter().map(|o| o - offsets[0]).collect();
+                alone.extend(gru(&own, &weight, &bias, &offsets).unwrap().to_f32s().unwrap());
+            }
+            assert_eq!(all.to_f32s().unwrap(), alone);
         }
     }
 }

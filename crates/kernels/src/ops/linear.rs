@@ -15,29 +15,6 @@ use crate::{Error, Left, Packed, Real, Tensor};
 /// # Errors
 /// If the shapes do not match.
 pub fn linear(rows: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor, Error> {
-    layer(rows, weight, bias, None)
-}
-
-/// The same for members of which each uses its first rows alone: `used` says how many. The others are
-/// padding, whose results mean nothing, and must have no gradient.
-///
-/// # Errors
-/// If the shapes do not match.
-pub fn linear_of_members(
-    rows: &Tensor,
-    weight: &Tensor,
-    bias: &Tensor,
-    used: Vec<usize>,
-) -> Result<Tensor, Error> {
-    layer(rows, weight, bias, Some(used))
-}
-
-fn layer(
-    rows: &Tensor,
-    weight: &Tensor,
-    bias: &Tensor,
-    used: Option<Vec<usize>>,
-) -> Result<Tensor, Error> {
     let (all, depth) = rows.matrix_shape()?;
     let (members, columns, of_weight) = match *weight.shape() {
         [members, columns, depth] => (members, columns, depth),
@@ -47,18 +24,13 @@ fn layer(
     Error::check_len("the bias of a layer", bias.len(), members * columns)?;
     let count = all / members.max(1);
     Error::check_len("the rows of members", all, members * count)?;
-    let used = used.unwrap_or_else(|| vec![count; members]);
-    Error::check_len("the members of a layer", used.len(), members)?;
-    let most = used.iter().copied().max().unwrap_or(0);
-    Error::check_len("the rows of a member", count, count.max(most))?;
-    apply(Linear { members, count, used, depth, columns }, &[rows, weight, bias])
+    apply(Linear { members, count, depth, columns }, &[rows, weight, bias])
 }
 
 struct Linear {
     members: usize,
-    /// Rows of each member, and how many of them it uses.
+    /// Rows of each member.
     count: usize,
-    used: Vec<usize>,
     depth: usize,
     columns: usize,
 }
@@ -73,11 +45,10 @@ impl Linear {
     }
 
     /// The result of a member.
-    fn forward_of(&self, [rows, weight, bias]: [&[f32]; 3], used: usize) -> Vec<f32> {
-        let mut out = bias.repeat(used);
+    fn forward_of(&self, [rows, weight, bias]: [&[f32]; 3]) -> Vec<f32> {
+        let mut out = bias.repeat(self.count);
         let weight = Packed::transposed(self.columns, self.depth, weight);
-        weight.par_multiply_add(Left::rows(&rows[..used * self.depth], self.depth), &mut out);
-        out.resize(self.count * self.columns, 0.0);
+        weight.par_multiply_add(Left::rows(rows, self.depth), &mut out);
         out
     }
 
@@ -87,15 +58,13 @@ impl Linear {
         [rows, weight, _]: [&[f32]; 3],
         upstream: &[f32],
         wanted: &[bool],
-        used: usize,
     ) -> [Option<Vec<f32>>; 3] {
         let &Linear { count, depth, columns, .. } = self;
-        let (rows, upstream) = (&rows[..used * depth], &upstream[..used * columns]);
         // Features are as large as everything else together, and need no gradient.
         let of_rows = wanted[0].then(|| {
             let mut out = vec![0.0; count * depth];
             let weight = Packed::new(columns, depth, weight);
-            weight.par_multiply(Left::rows(upstream, columns), &mut out[..used * depth]);
+            weight.par_multiply(Left::rows(upstream, columns), &mut out);
             out
         });
         let of_weight = outer(upstream, columns, rows, depth);
@@ -124,12 +93,11 @@ impl Operation for Linear {
     }
 
     fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
-        let member =
-            |member: usize| self.forward_of(self.inputs(inputs, member), self.used[member]);
-        Ok(match self.members {
-            1 => member(0),
-            members => (0..members).flat_map(member).collect(),
-        })
+        let mut out = self.forward_of(self.inputs(inputs, 0));
+        for member in 1..self.members {
+            out.extend(self.forward_of(self.inputs(inputs, member)));
+        }
+        Ok(out)
     }
 
     fn backward(
@@ -141,7 +109,7 @@ impl Operation for Linear {
         let each = self.count * self.columns;
         let member = |member: usize| {
             let upstream = &upstream[member * each..][..each];
-            self.backward_of(self.inputs(inputs, member), upstream, wanted, self.used[member])
+            self.backward_of(self.inputs(inputs, member), upstream, wanted)
         };
         let mut all = member(0);
         for next in (1..self.members).map(member) {
@@ -228,7 +196,6 @@ fn outer(left: &[f32], columns: usize, right: &[f32], depth: usize) -> Vec<f32> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::gather;
     use crate::ops::judge::{judge, tensor};
 
     #[test]
@@ -249,18 +216,6 @@ mod tests {
     }
 
     #[test]
-    fn padding_has_no_part() {
-        let inputs = [tensor(1, &[10, 7]), tensor(2, &[2, 6, 7]), tensor(3, &[2, 6])];
-        judge(&inputs, 1e-5, |inputs| {
-            let all = linear_of_members(&inputs[0], &inputs[1], &inputs[2], vec![3, 5])?;
-            gather(&all, &[0, 1, 2, 5, 6, 7, 8, 9])
-        });
-        let refused =
-            |used: Vec<usize>| linear_of_members(&inputs[0], &inputs[1], &inputs[2], used);
-        assert!(refused(vec![3]).is_err() && refused(vec![3, 6]).is_err());
-    }
-
-    #[test]
     fn members_are_layers_of_their_own() {
         let (rows, weight, bias) =
             (tensor(1, &[12, 70]), tensor(2, &[3, 40, 70]), tensor(3, &[3, 40]));
@@ -276,7 +231,7 @@ mod tests {
 
     #[test]
     fn what_is_not_tracked_costs_no_gradient() {
-        let layer = Linear { members: 1, count: 2, used: vec![2], depth: 1, columns: 1 };
+        let layer = Linear { members: 1, count: 2, depth: 1, columns: 1 };
         let inputs: [&[f32]; 3] = [&[1.0, 2.0], &[3.0], &[0.0]];
         let gradients = layer.backward(&inputs, &[1.0, 1.0], &[false, true, true]).unwrap();
         assert_eq!(gradients, [None, Some(vec![3.0]), Some(vec![2.0])]);

@@ -1,18 +1,17 @@
 //! The state that training writes after every epoch, and how it resumes from there.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use nextpair_data::{fingerprint_of, ordinary};
-use nextpair_kernels::Tensor;
 use safetensors::Dtype;
 use serde::{Deserialize, Serialize};
 
 use super::ModelFolder;
 use super::files::{WEIGHTS, push_line, write};
-use crate::tensor_file::{self, metadata};
+use crate::tensor_file::{self, Stored, metadata};
 use crate::{Epoch, Error, Model, Trainer};
 
 const LOG: &str = "log.jsonl";
@@ -21,6 +20,9 @@ const STATE: &str = "state.safetensors";
 const POSITION: &str = "position";
 /// Metadata key of the weights' epoch, from 1.
 const EPOCH: &str = "epoch";
+
+/// The numbers that the next epoch of a model depends on, by the names of their tensors.
+pub(crate) type State = BTreeMap<String, Vec<f32>>;
 
 /// How far training has come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -54,59 +56,56 @@ impl ModelFolder {
         epoch.map(|text| text.parse().map_err(|_| wrong(text))).transpose()
     }
 
-    /// Writes everything the next epoch depends on.
+    /// Writes everything the next epoch of a member depends on.
     pub(crate) fn write_state(
         &self,
         trainer: &Trainer,
+        member: usize,
         position: &mut Position,
     ) -> Result<(), Error> {
         let path = self.folder.join(STATE);
         position.steps = trainer.steps();
         let position =
             serde_json::to_string(position).map_err(|e| Error::file(&path, e.to_string()))?;
-        tensor_file::write(&path, trainer.state().into_iter(), (POSITION, position)).map(drop)
+        let state = trainer.state(member)?;
+        let tensors = state.iter().map(|(name, tensor)| (name.clone(), tensor));
+        tensor_file::write(&path, tensors, (POSITION, position)).map(drop)
     }
 
-    /// Resumes from the last epoch that was written: sets weights and moments. Does nothing before
-    /// the first.
-    pub(crate) fn read_state(&self, trainer: &mut Trainer) -> Result<Position, Error> {
+    /// The last epoch that was written, and the state after it: none before the first, and when training
+    /// is finished.
+    pub(crate) fn read_state(&self, trainer: &Trainer) -> Result<(Position, State), Error> {
         let path = self.folder.join(STATE);
         if !path.exists() {
             // Either training is finished, or no state was written yet and the epochs of the log
             // are repeated.
             let epochs = if self.is_finished()? { self.spec.training.epochs } else { 0 };
-            return Ok(Position { epochs, ..Position::default() });
+            return Ok((Position { epochs, ..Position::default() }, State::new()));
         }
         let position = read_position(&path)?;
         let mut stored = tensor_file::read(&path)?;
-        let mut listing = Vec::new();
-        for (name, expected) in trainer.state() {
-            let wanted = expected.shape();
-            match stored.get(&name) {
-                Some(found) if found.dtype == Dtype::F32 && found.shape == wanted => {}
-                Some(found) => {
-                    let (dtype, shape) = (found.dtype, &found.shape);
+        let (mut listing, mut state) = (Vec::new(), State::new());
+        for (name, wanted) in trainer.shapes() {
+            match stored.remove(&name) {
+                Some(Stored { dtype: Dtype::F32, shape, values: Some(values) })
+                    if shape == wanted =>
+                {
+                    state.insert(name, values);
+                }
+                Some(Stored { dtype, shape, .. }) => {
                     listing.push(format!("  {name} is {dtype:?} {shape:?}, not {wanted:?}"));
                 }
                 None => listing.push(format!("  {name} is missing")),
             }
         }
-        let known: HashSet<String> = trainer.state().into_iter().map(|(name, _)| name).collect();
-        let extra = stored.keys().filter(|name| !known.contains(*name));
-        listing.extend(extra.map(|name| format!("  {name} is extra")));
+        listing.extend(stored.keys().map(|name| format!("  {name} is extra")));
         if position.steps.len() != trainer.steps().len() {
             listing.push(format!("  {} steps of the optimiser", position.steps.len()));
         }
-        if !listing.is_empty() {
-            return Err(Error::Weights { origin: path.display().to_string(), listing });
+        match listing.is_empty() {
+            true => Ok((position, state)),
+            false => Err(Error::Weights { origin: path.display().to_string(), listing }),
         }
-        for (name, tensor) in trainer.state_mut() {
-            let values = stored.remove(&name).and_then(|stored| stored.values).unwrap_or_default();
-            let found = Tensor::new(values, tensor.shape(), tensor.device())?;
-            *tensor = if tensor.is_tracked() { found.into_weight() } else { found };
-        }
-        trainer.set_steps(&position.steps);
-        Ok(position)
     }
 
     /// Fails if the best weights are not those that the state was written with. Weights of a later

@@ -118,11 +118,10 @@ impl Comparison for Part<'_> {
         &self,
         images: &Encoded,
         texts: &Encoded,
-        members: usize,
         known: Option<Vec<f32>>,
     ) -> Result<Tensor, Error> {
         let (images, texts) = (part(images, self.part, self.of)?, part(texts, self.part, self.of)?);
-        self.comparison.all_scores(&images, &texts, members, known)
+        self.comparison.all_scores(&images, &texts, known)
     }
 
     fn is_dense_on(&self, device: Device) -> bool {
@@ -183,7 +182,6 @@ impl Comparison for InTraining<'_> {
         &self,
         images: &Encoded,
         texts: &Encoded,
-        _members: usize,
         _known: Option<Vec<f32>>,
     ) -> Result<Tensor, Error> {
         self.square(images, texts)
@@ -203,7 +201,7 @@ pub(super) fn joined(first: &Encoded, second: &Encoded) -> Result<Encoded, Error
         offsets.push(order.len());
     }
     let order: Vec<u32> = order.into_iter().map(|row| row as u32).collect();
-    let rows = gather(&concat(&[&first.rows, &second.rows])?, &order)?;
+    let rows = gather(&concat(&[&first.rows, &second.rows], 0)?, &order)?;
     Ok(Encoded { rows, offsets })
 }
 

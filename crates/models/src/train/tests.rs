@@ -103,7 +103,7 @@ impl World {
             .map(|((&folder, pairs), seed)| Member { folder, corpus: &self.corpus, pairs, seed })
             .collect();
         let heard = Mutex::new(Vec::new());
-        train_together(&members, device, &(), &|member, epoch| {
+        train_ensemble(&members, device, &(), &|member, epoch| {
             heard.lock().unwrap().push((member, epoch.epoch));
         })?;
         let heard = heard.into_inner().unwrap().into_iter();
@@ -330,7 +330,7 @@ fn members_that_do_not_fit_are_refused() {
     // Their seeds are those of their folders.
     assert!(world.together(&[Some(&models[1]), None, None], Device::Cpu).is_err());
     let inputs = world.corpus.inputs();
-    let most = |config: &Config| together_at_most(config, inputs, (1, 8), Device::Cpu).unwrap();
+    let most = |config: &Config| members_at_most(config, inputs, (1, 8), Device::Cpu).unwrap();
     assert!(most(&world.config) > 1000);
     let attending = most(&Config::named("text-imram").unwrap());
     assert!((2..most(&Config::named("vse++").unwrap())).contains(&attending), "{attending}");

@@ -153,7 +153,7 @@ impl Captioner {
             }
             states.push(state.clone());
         }
-        let states = concat(&states.iter().collect::<Vec<_>>())?;
+        let states = concat(&states.iter().collect::<Vec<_>>(), 0)?;
         let written = gather(&states, &places)?;
         let written = linear(&written, weight("cap_dec.out.weight")?, weight("cap_dec.out.bias")?)?;
         Ok(scale(&cross_entropy(&written, &targets)?, 1.0 / items.max(1) as f64)?)

@@ -1,7 +1,7 @@
 //! The sparse procedure on every device against all pairs by the plain formulas.
 
 use nextpair_models::{
-    Batch, BatchLoss, Device, Dropout, Gradients, Mode, Model, Objective, Pass, Reduction, Tensor,
+    Batch, Device, Dropout, Gradients, MemberLoss, Mode, Model, Objective, Pass, Reduction, Tensor,
     Violation, batch_loss, loss,
 };
 
@@ -13,16 +13,22 @@ const MARGIN: f64 = 0.2;
 const NOTHING: Dropout = Dropout { inputs: 0.0, states: 0.0 };
 const SOME: Dropout = Dropout { inputs: 0.3, states: 0.2 };
 
-fn sparse(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -> BatchLoss {
+fn sparse(
+    model: &Model,
+    batch: &Batch,
+    violation: Violation,
+    dropout: Dropout,
+) -> (MemberLoss, Gradients) {
     let pass =
         Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, vec![3], &batch.pairs);
     let objective = Objective::Hinge { margin: MARGIN, violation, reduction: Reduction::Sum };
-    batch_loss(model, &pass, batch, objective).unwrap()
+    let (losses, gradients) = batch_loss(model, &pass, batch, objective).unwrap();
+    (losses.read().unwrap()[0], gradients)
 }
 
 /// The loss over all pairs of every comparison of training: scores in double precision, each with a
 /// gradient.
-fn dense(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -> BatchLoss {
+fn dense(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -> (f64, Gradients) {
     let pass =
         Pass::new(model.weights(), Mode::Train(3)).with_dropout(dropout, vec![3], &batch.pairs);
     let images = model.architecture().encode_images(&pass, &batch.images).unwrap();
@@ -31,7 +37,7 @@ fn dense(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -
     let all: Vec<(Tensor, f64, Vec<f32>)> = comparisons
         .iter()
         .map(|comparison| {
-            let scores = comparison.all_scores(&images, &texts, 1, None).unwrap();
+            let scores = comparison.all_scores(&images, &texts, None).unwrap();
             let (value, factors) = hinges(&scores.to_f64s().unwrap(), violation);
             (scores, value, factors)
         })
@@ -44,7 +50,7 @@ fn dense(model: &Model, batch: &Batch, violation: Violation, dropout: Dropout) -
         parts.push((own, &[1.0]));
     }
     let gradients = Tensor::backward_of(&parts).unwrap();
-    BatchLoss { loss, active: parts.len() * BATCH * BATCH, gradients }
+    (loss, gradients)
 }
 
 /// The hinges of a square of scores, and their derivatives.
@@ -109,18 +115,17 @@ fn sparse_gradients_are_those_of_all_pairs() {
             let ways =
                 [(Violation::Max, NOTHING), (Violation::Sum, NOTHING), (Violation::Max, SOME)];
             for (violation, dropout) in ways {
-                let sparse = sparse(&model, &batch, violation, dropout);
+                let (sparse, found) = sparse(&model, &batch, violation, dropout);
                 let plain = small::batch(&config, BATCH, 6, Device::Reference);
-                let expected = dense(&exact, &plain, violation, dropout);
-                let value = expected.loss;
+                let (value, expected) = dense(&exact, &plain, violation, dropout);
                 let off = (sparse.loss - value).abs();
                 assert!(off <= 1e-5 * value, "{name}: {} {value}", sparse.loss);
                 assert!(value > 0.1, "{name}: a loss of {value} shows nothing");
                 let what = format!("{name} {violation:?} on {device}");
-                let expected = (&exact, &expected.gradients);
+                let expected = (&exact, &expected);
                 // Sums of all hinges are small differences of large numbers: the order of sums shows.
                 let tolerance = if device == Device::Cpu { 1e-4 } else { 3e-4 };
-                compare(&what, (&model, &sparse.gradients), expected, tolerance);
+                compare(&what, (&model, &found), expected, tolerance);
             }
         }
     }
@@ -137,13 +142,12 @@ fn without_a_violation_the_gradients_are_zeros() {
                 let batch = small::batch(&config, count, 6, device);
                 sparse(&model, &batch, Violation::Max, NOTHING)
             };
-            let alone = sparse(1);
+            let (alone, zeros) = sparse(1);
             assert_eq!((alone.loss, alone.active), (0.0, 0), "{name}");
-            let many = sparse(BATCH);
+            let (_, many) = sparse(BATCH);
             for (weight, tensor) in model.weights().iter() {
-                let of_many = many.gradients.of(tensor);
-                let zeros = alone.gradients.of(tensor);
-                assert_eq!(zeros.is_some(), of_many.is_some(), "{name}: {weight}");
+                let zeros = zeros.of(tensor);
+                assert_eq!(zeros.is_some(), many.of(tensor).is_some(), "{name}: {weight}");
                 let all = zeros.map(|zeros| zeros.to_f64s().unwrap()).unwrap_or_default();
                 assert!(all.iter().all(|&g| g == 0.0), "{name}: {weight}");
             }
@@ -162,7 +166,7 @@ fn the_dense_loss_is_that_of_the_scores() {
     let scores = model.comparison().unwrap().scores(&images, &texts).unwrap();
     for violation in [Violation::Max, Violation::Sum] {
         let expected = loss(&scores, BATCH, MARGIN, violation).value;
-        let found = dense(&model, &batch, violation, NOTHING).loss;
+        let (found, _) = dense(&model, &batch, violation, NOTHING);
         assert!((found - expected).abs() < 1e-5, "{found} {expected}");
     }
 }

@@ -1,7 +1,7 @@
 //! InfoNCE of every model on every device, against the plain formula in double precision.
 
 use nextpair_models::{
-    Architecture, Batch, BatchLoss, Criterion, Device, Mode, Model, Objective, Pair, Pass,
+    Architecture, Batch, Criterion, Device, Gradients, Mode, Model, Objective, Pair, Pass,
     Reduction, Tensor, Trainer, Training, batch_loss,
 };
 
@@ -16,8 +16,9 @@ fn batch(config: &nextpair_models::Config, device: Device) -> Batch {
     batch
 }
 
-/// The loss and its gradients from scores in double precision.
-fn plain(model: &Model, batch: &Batch, temperature: f64) -> BatchLoss {
+/// The loss, the number of scores that it depends on, and its gradients, from scores in double
+/// precision.
+fn plain(model: &Model, batch: &Batch, temperature: f64) -> (f64, usize, Gradients) {
     let pass = Pass::new(model.weights(), Mode::Train(0));
     let architecture: &dyn Architecture = model.architecture();
     let images = architecture.encode_images(&pass, &batch.images).unwrap();
@@ -26,7 +27,7 @@ fn plain(model: &Model, batch: &Batch, temperature: f64) -> BatchLoss {
     let all: Vec<(Tensor, f64, Vec<f32>)> = comparisons
         .iter()
         .map(|comparison| {
-            let scores = comparison.all_scores(&images, &texts, 1, None).unwrap();
+            let scores = comparison.all_scores(&images, &texts, None).unwrap();
             let (value, factors) = losses(batch, &scores.to_f64s().unwrap(), temperature);
             (scores, value, factors)
         })
@@ -34,7 +35,7 @@ fn plain(model: &Model, batch: &Batch, temperature: f64) -> BatchLoss {
     let parts: Vec<_> = all.iter().map(|(scores, _, factors)| (scores, &factors[..])).collect();
     let gradients = Tensor::backward_of(&parts).unwrap();
     let loss = all.iter().map(|(_, value, _)| value).sum();
-    BatchLoss { loss, active: parts.len() * (BATCH * BATCH - 2), gradients }
+    (loss, parts.len() * (BATCH * BATCH - 2), gradients)
 }
 
 /// The loss of a square of scores, and its derivatives.
@@ -65,8 +66,8 @@ fn gradients_are_those_of_the_formula() {
     for (name, config) in small::configs() {
         let exact = small::model(&config, 4, Device::Reference);
         let exact_batch = batch(&config, Device::Reference);
-        let expected = plain(&exact, &exact_batch, TEMPERATURE);
-        let near = |log: f64| plain(&exact, &exact_batch, log.exp()).loss;
+        let (loss, active, expected) = plain(&exact, &exact_batch, TEMPERATURE);
+        let near = |log: f64| plain(&exact, &exact_batch, log.exp()).0;
         let slope = (near(TEMPERATURE.ln() + 1e-5) - near(TEMPERATURE.ln() - 1e-5)) / 2e-5;
         for device in Device::available() {
             let model = small::model(&config, 4, device);
@@ -77,24 +78,23 @@ fn gradients_are_those_of_the_formula() {
             let of = |log_temperature: &Tensor| {
                 let reduction = Reduction::Sum;
                 let objective = Objective::InfoNce { log_temperature, reduction };
-                batch_loss(&model, &pass, &batch, objective).unwrap()
+                let (losses, gradients) = batch_loss(&model, &pass, &batch, objective).unwrap();
+                (losses.read().unwrap()[0], gradients)
             };
-            let found = of(&log);
-            let off = (found.loss - expected.loss).abs();
-            assert!(off <= 1e-5 * expected.loss, "{name}: {} {}", found.loss, expected.loss);
-            assert_eq!(found.active, expected.active, "{name}");
+            let (found, gradients) = of(&log);
+            assert!((found.loss - loss).abs() <= 1e-5 * loss, "{name}: {} {loss}", found.loss);
+            assert_eq!(found.active, active, "{name}");
             let what = format!("{name} on {device}");
             // Softmax weights carry the rounding of scores into every derivative.
-            let expected = (&exact, &expected.gradients);
-            gradients::compare(&what, (&model, &found.gradients), expected, 1e-3);
-            let by_log = found.gradients.of(&log).unwrap().to_f64s().unwrap()[0];
+            gradients::compare(&what, (&model, &gradients), (&exact, &expected), 1e-3);
+            let by_log = gradients.of(&log).unwrap().to_f64s().unwrap()[0];
             assert!(
                 (by_log - slope).abs() <= 1e-4 * slope.abs() + 1e-4,
                 "{what}: {by_log} {slope}"
             );
-            let fixed = of(&log.detached());
+            let (fixed, gradients) = of(&log.detached());
             assert_eq!(fixed.loss, found.loss);
-            assert!(fixed.gradients.of(&log).is_none());
+            assert!(gradients.of(&log).is_none());
         }
     }
 }
@@ -103,18 +103,19 @@ fn gradients_are_those_of_the_formula() {
 fn a_learned_temperature_moves_and_stays_within_bounds() {
     for (name, config) in small::configs().into_iter().rev().take(3) {
         let batch = batch(&config, Device::Cpu);
-        let training = Training {
-            loss: Criterion::InfoNce,
-            learn_temperature: true,
-            loss_temperature: 0.05,
-            ..Training::default()
-        };
-        let trained = |rate: f64, steps: u64| {
+        let trained = |rate: f64, steps: usize| {
+            let training = Training {
+                rate,
+                loss: Criterion::InfoNce,
+                learn_temperature: true,
+                loss_temperature: 0.05,
+                ..Training::default()
+            };
             let model = small::model(&config, 4, Device::Cpu);
-            let mut trainer = Trainer::new(model, training.clone()).unwrap();
-            let first = trainer.step(&batch, rate, 0).unwrap().loss;
-            let last = (1..steps).map(|seed| trainer.step(&batch, rate, seed).unwrap().loss).last();
-            (first, last.unwrap_or(first), trainer.temperature().unwrap().unwrap())
+            let mut trainer = Trainer::new(model, training).unwrap();
+            let mut loss = |_| trainer.step(&batch, 0).unwrap().losses.read().unwrap()[0].loss;
+            let losses: Vec<f64> = (0..steps).map(&mut loss).collect();
+            (losses[0], losses[steps - 1], trainer.temperatures().unwrap()[0].unwrap())
         };
         let (first, last, temperature) = trained(3e-3, 60);
         assert!(last < first / 2.0, "{name}: {first} {last}");

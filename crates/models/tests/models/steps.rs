@@ -1,18 +1,18 @@
 //! Steps of training on every device.
 
-use nextpair_models::{Batch, Config, Device, Trainer, VseInfinity};
+use nextpair_models::{Batch, Config, Device, Trainer, Training, VseInfinity};
 
 use crate::small;
 
 /// The losses and norms of the first steps of a model with the optimiser it was published with, and
 /// what it encodes then.
 fn steps(config: &Config, device: Device) -> [Vec<f64>; 2] {
-    let training = config.architecture().training();
+    let training = Training { rate: 1e-3, ..config.architecture().training() };
     let mut trainer = Trainer::new(small::model(config, 4, device), training).unwrap();
     let steps = (0..3).map(|number| {
         let batch = small::batch(config, 6, 6 + number, device);
-        let step = trainer.step(&batch, 1e-3, number).unwrap();
-        [step.loss, step.gradient.value().unwrap()]
+        let step = trainer.step(&batch, 0).unwrap();
+        [step.losses.read().unwrap()[0].loss, step.gradient.value().unwrap()]
     });
     let losses: Vec<f64> = steps.flatten().collect();
     let Batch { images, texts, .. } = small::batch(config, 4, 9, device);

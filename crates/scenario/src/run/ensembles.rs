@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use nextpair_data::{AtomicFile, ordinary};
-use nextpair_models::together_at_most;
+use nextpair_models::members_at_most;
 use serde::{Deserialize, Serialize};
 
 use super::Scenario;
@@ -96,7 +96,7 @@ impl Scenario {
             let corpus = lanes[members[0]].corpus;
             let sizes = (corpus.regions(), self.experiment.training.batch);
             let (model, device) = (&self.experiment.model, self.options.device);
-            let most = together_at_most(model, corpus.inputs(), sizes, device)?;
+            let most = members_at_most(model, corpus.inputs(), sizes, device)?;
             let parts = members.len().div_ceil(most);
             all.extend(members.chunks(members.len().div_ceil(parts)).map(<[usize]>::to_vec));
         }

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use nextpair_data::Within;
-use nextpair_models::{Corpus, Device, Member, ModelFolder, Origin, train_together};
+use nextpair_models::{Corpus, Device, Member, ModelFolder, Origin, train_ensemble};
 
 use super::clock::Clock;
 use super::lane::Known;
@@ -195,7 +195,7 @@ impl Scenario {
             };
             let progress = Within::new(observer, name, &worth);
             let log = |at: usize, _: &_| self.log_epoch(places[at]);
-            train_together(&members, device, &progress, &log)?;
+            train_ensemble(&members, device, &progress, &log)?;
         }
         // What follows works in other queues.
         device.release().map_err(nextpair_models::Error::from)?;

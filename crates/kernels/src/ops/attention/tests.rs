@@ -52,7 +52,7 @@ fn every_device_follows_the_formula() {
             let directions = asking.iter().enumerate();
             let directions =
                 directions.map(|(at, &side)| direction(side, count, parts(at))).collect();
-            Matching::new(DIM, directions).unwrap()
+            Matching::new(DIM, 1, directions).unwrap()
         };
         judge(&inputs, 2e-5, |inputs| {
             let (images, texts) = encoded(inputs);
@@ -93,7 +93,7 @@ fn random_scores(attention: Attention, asking: Side, dim: usize, device: Device)
         gate_bias: weight(13, dim),
     });
     let direction = Direction { asking, attention, memory };
-    Matching::new(dim, vec![direction]).unwrap().scores(&images, &texts).unwrap()
+    Matching::new(dim, 1, vec![direction]).unwrap().scores(&images, &texts).unwrap()
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn memories(members: usize, dim: usize) -> Vec<Tensor> {
 fn of_members(inputs: &[Tensor], dim: usize, asking: &[Side], steps: usize) -> Matching {
     let members = inputs.get(2).map_or(3, |weights| weights.shape()[0]);
     let own = asking.iter().map(|&side| direction(side, steps, &inputs[2..])).collect();
-    Matching::of_members(dim, members, own).unwrap()
+    Matching::new(dim, members, own).unwrap()
 }
 
 fn items_of_members(inputs: &[Tensor]) -> (Encoded, Encoded) {
@@ -206,7 +206,7 @@ fn members_follow_the_formula_on_every_device() {
     assert!(matching.scores(&images, &fewer).is_err());
     let memory = memories(2, DIM);
     let two = vec![direction(Side::Text, 2, &memory)];
-    assert!(Matching::of_members(DIM, 3, two).is_err());
+    assert!(Matching::new(DIM, 3, two).is_err());
 }
 
 /// Sets of inputs that say how much rounding moves: the first is exact.
@@ -314,7 +314,7 @@ fn alone_and_together(
         let pairs = every.iter().filter(|(_, pair)| pair.0 / 2 == member as u32);
         let pairs: Vec<_> = pairs.map(|&(at, (i, j))| (at, (i - first, j - first))).collect();
         let directions = asking.iter().map(|&side| direction(side, steps, &own[2..])).collect();
-        let matching = Matching::new(dim, directions).unwrap();
+        let matching = Matching::new(dim, 1, directions).unwrap();
         let found = results(&own, &matching, (images, texts), &pairs);
         for (at, found) in found.into_iter().enumerate() {
             match at {

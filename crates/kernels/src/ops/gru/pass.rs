@@ -34,15 +34,6 @@ impl Schedule {
         self.first[self.steps()]
     }
 
-    pub(super) fn captions(&self) -> usize {
-        self.captions.len()
-    }
-
-    /// Rows before a step.
-    pub(super) fn first(&self, step: usize) -> usize {
-        self.first[step]
-    }
-
     pub(super) fn active(&self, step: usize) -> usize {
         self.first[step + 1] - self.first[step]
     }

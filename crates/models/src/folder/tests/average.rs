@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
-use crate::{Criterion, Model, Trainer};
+use crate::{Criterion, Member, Model, Trainer};
 
 /// Everything that is off by default.
 fn training() -> Training {
@@ -38,9 +38,10 @@ fn the_mean_of_the_last_epochs_is_kept() {
     let (spec, pairs) = (run.spec(), run.pairs(&corpus).unwrap());
     let model = Model::new(spec.model.clone(), spec.inputs, 0, Device::Cpu).unwrap();
     let mut trainer = Trainer::new(model, training()).unwrap();
+    let member = Member { folder: None, corpus: &corpus, pairs: &pairs, seed: training().seed };
     let mut sums: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for epoch in 0..4 {
-        trainer.epoch(&corpus, &pairs, epoch, &()).unwrap();
+        trainer.epoch(&[member], epoch, &()).unwrap();
         for (name, weight) in trainer.model().weights().iter().filter(|_| epoch > 0) {
             let sum = sums.entry(name.to_owned()).or_insert_with(|| vec![0.0; weight.len()]);
             sum.iter_mut().zip(weight.to_f64s().unwrap()).for_each(|(sum, value)| *sum += value);

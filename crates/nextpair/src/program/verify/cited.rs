@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use crate::models::{
-    Batch, Criterion, Device, Gpo, Mode, Model, Objective, OptimiserName, Pass, Tensor, Trainer,
-    Training, Violation, Weights, batch_loss,
+    Batch, Criterion, Device, Gpo, Losses, Mode, Model, Objective, OptimiserName, Pass, Tensor,
+    Trainer, Training, Violation, Weights, batch_loss,
 };
 use anyhow::{Context, Result};
 
@@ -50,7 +50,7 @@ impl Check<'_> {
     fn training(&self) -> Training {
         let published = self.ready.model.architecture().training();
         let margin = self.ready.margin;
-        Training { margin, dropout_inputs: 0.0, dropout_states: 0.0, ..published }
+        Training { margin, sum_epochs: 0, dropout_inputs: 0.0, dropout_states: 0.0, ..published }
     }
 
     fn objective(&self, violation: Violation) -> Objective<'static> {
@@ -72,8 +72,9 @@ impl Check<'_> {
                 continue;
             }
             let pass = Pass::new(model.weights(), Mode::Evaluate);
-            let found = batch_loss(model, &pass, &self.ready.square, self.objective(violation))?;
-            self.loss(&format!("out.loss_{name}"), found.loss, outcome)?;
+            let square = &self.ready.square;
+            let (losses, found) = batch_loss(model, &pass, square, self.objective(violation))?;
+            self.loss(&format!("out.loss_{name}"), &losses, outcome)?;
             let compared = Compared {
                 prefix: &format!("grad_{name}"),
                 norm: &format!("out.grad_norm_{name}"),
@@ -98,13 +99,15 @@ impl Check<'_> {
         let (name, tolerance) = ("train.sims", self.tolerances.similarity);
         outcome.within(name, &scores, &case.floats(name)?, tolerance)?;
         let pass = Pass::new(model.weights(), Mode::Train(0));
-        let found = batch_loss(model, &pass, square, self.objective(Violation::Max))?;
-        self.loss("train.loss_max", found.loss, outcome)?;
+        let objective = self.objective(Violation::Max);
+        let (losses, found) = batch_loss(model, &pass, square, objective)?;
+        self.loss("train.loss_max", &losses, outcome)?;
         let compared = Compared { prefix: "train_grad", norm: "", nothing: NOTHING };
         gradients(case, model, &found, compared, self.tolerances, outcome)?;
-        // A step of size 0 moves the running values alone.
-        let mut trainer = Trainer::new(model.clone(), self.training())?;
-        trainer.step(square, 0.0, 0)?;
+        // A step of next to nothing moves the running values alone.
+        let nothing = Training { rate: f64::MIN_POSITIVE, ..self.training() };
+        let mut trainer = Trainer::new(model.clone(), nothing)?;
+        trainer.step(square, 0)?;
         self.weights("after_forward1", &trainer, 0.0, outcome)
     }
 
@@ -120,16 +123,16 @@ impl Check<'_> {
             Some("sum") => Violation::Sum,
             _ => Violation::Max,
         };
-        let training = Training { clip, violation, ..self.optimiser() };
+        let training = Training { rate, clip, violation, ..self.optimiser() };
         let mut trainer = Trainer::new(self.ready.model.clone(), training)?;
         let losses = case.floats(&format!("{place}.losses{suffix}"))?;
         let norms = case.floats(&format!("{place}.grad_norms_before_clip{suffix}"))?;
         for (number, (&loss, &norm)) in losses.iter().zip(&norms).enumerate() {
-            let step = trainer.step(&self.ready.square, rate, number as u64)?;
+            let step = trainer.step(&self.ready.square, 0)?;
             let (found, tolerances) = (step.gradient.value()?, self.tolerances);
             let what = format!("loss before step {}", number + 1);
             let tolerance = tolerances.loss.max(tolerances.weight) * loss.abs();
-            outcome.within(&what, &[step.loss], &[loss], tolerance)?;
+            outcome.within(&what, &[step.losses.read()?[0].loss], &[loss], tolerance)?;
             outcome.within(
                 &format!("gradient norm before step {}", number + 1),
                 &[found],
@@ -162,8 +165,9 @@ impl Check<'_> {
         Training { optimiser, weight_decay, rate_factors, ..self.training() }
     }
 
-    fn loss(&self, name: &str, found: f64, outcome: &mut Outcome) -> Result<()> {
+    fn loss(&self, name: &str, found: &Losses, outcome: &mut Outcome) -> Result<()> {
         let expected = self.case.floats(name)?;
+        let found = found.read()?[0].loss;
         outcome.within(name, &[found], &expected, self.tolerances.loss * expected[0].abs())
     }
 
@@ -231,8 +235,8 @@ pub(super) fn naaf(case: &Case, given: Given, outcome: &mut Outcome) -> Result<(
     outcome.within("sims_train", &scores, &expected, 5.0 * tolerances.similarity)?;
     for (violation, name) in [(Violation::Max, "max"), (Violation::Sum, "sum")] {
         let pass = Pass::new(model.weights(), Mode::Train(0));
-        let found = batch_loss(model, &pass, square, check.objective(violation))?;
-        check.loss(&format!("out.loss_{name}"), found.loss, outcome)?;
+        let (losses, found) = batch_loss(model, &pass, square, check.objective(violation))?;
+        check.loss(&format!("out.loss_{name}"), &losses, outcome)?;
         let compared = Compared {
             prefix: &format!("grad_{name}"),
             norm: &format!("out.grad_norm_{name}"),
@@ -240,10 +244,10 @@ pub(super) fn naaf(case: &Case, given: Given, outcome: &mut Outcome) -> Result<(
         };
         gradients(case, model, &found, compared, tolerances, outcome)?;
     }
-    let mut trainer = Trainer::new(model.clone(), check.training())?;
     let rate = case.config["lr"].as_f64().context("no lr")?;
+    let mut trainer = Trainer::new(model.clone(), Training { rate, ..check.training() })?;
     for expected in case.floats("out.thres_after_step")?.chunks_exact(2) {
-        trainer.step(square, rate, 0)?;
+        trainer.step(square, 0)?;
         let weights = trainer.model().weights();
         let found = [weights.get("thres")?.to_f64s()?[0], weights.get("thres_safe")?.to_f64s()?[0]];
         outcome.within("thresholds after a step", &found, expected, tolerances.weight)?;

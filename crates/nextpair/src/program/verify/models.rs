@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::models::{
-    Batch, BatchLoss, Config, Cuda, Device, Inputs, Mode, Model, Objective, Pass, Precision,
+    Batch, Config, Cuda, Device, Gradients, Inputs, Mode, Model, Objective, Pass, Precision,
     Reduction, Tensor, Texts, Trainer, Training, Violation, batch_loss, loss,
 };
 use anyhow::{Context, Result, ensure};
@@ -82,11 +82,11 @@ pub(super) fn model(case: &Case, given: Given, outcome: &mut Outcome) -> Result<
         let pass = Pass::new(ready.model.weights(), Mode::Train(0));
         let objective =
             Objective::Hinge { margin: ready.margin, violation, reduction: Reduction::Sum };
-        let found = batch_loss(&ready.model, &pass, &ready.square, objective)?;
+        let (losses, found) = batch_loss(&ready.model, &pass, &ready.square, objective)?;
         let expected = case.floats(&format!("out.loss_{name}"))?;
         outcome.within(
             &format!("loss_{name}"),
-            &[found.loss],
+            &[losses.read()?[0].loss],
             &expected,
             tolerances.loss * expected[0].abs(),
         )?;
@@ -112,7 +112,7 @@ pub(super) struct Compared<'a> {
 pub(super) fn gradients(
     case: &Case,
     model: &Model,
-    found: &BatchLoss,
+    found: &Gradients,
     compared: Compared<'_>,
     tolerances: Tolerances,
     outcome: &mut Outcome,
@@ -121,7 +121,7 @@ pub(super) fn gradients(
     let mut squares = 0.0;
     for (weight, tensor) in model.weights().iter() {
         let reference = format!("{prefix}.{weight}");
-        let found = found.gradients.of(tensor);
+        let found = found.of(tensor);
         ensure!(found.is_some() == case.has(&reference), "{reference}: one side has no gradient");
         let Some(found) = found else { continue };
         let found = found.to_f64s()?;
@@ -159,13 +159,13 @@ fn training(
 ) -> Result<()> {
     let number = |key: &str| case.config[key].as_f64().with_context(|| format!("no {key}"));
     let (rate, clip) = (number("lr")?, number("grad_clip")?);
-    let training = Training { margin: ready.margin, clip, ..Training::default() };
+    let training = Training { margin: ready.margin, rate, clip, ..Training::default() };
     let mut trainer = Trainer::new(ready.model, training)?;
     let (losses, norms) = (case.floats("out.losses")?, case.floats("out.grad_norms_before_clip")?);
     for (number, (&loss, &norm)) in losses.iter().zip(&norms).enumerate() {
-        let step = trainer.step(&ready.square, rate, number as u64)?;
+        let step = trainer.step(&ready.square, 0)?;
         let name = format!("loss before step {}", number + 1);
-        outcome.within(&name, &[step.loss], &[loss], tolerances.weight * loss)?;
+        outcome.within(&name, &[step.losses.read()?[0].loss], &[loss], tolerances.weight * loss)?;
         outcome.within(
             &format!("gradient norm before step {}", number + 1),
             &[step.gradient.value()?],
