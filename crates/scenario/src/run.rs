@@ -11,12 +11,13 @@ mod learn;
 mod logs;
 mod people;
 mod queries;
+mod rounds;
 mod schedule;
 mod strategies;
-mod together;
 mod words;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use nextpair_data::text::Vocabulary;
 use nextpair_data::{FolderLock, Progress};
@@ -29,7 +30,6 @@ use crate::{
     Round,
 };
 pub(crate) use create::{corpus_of, no_words, unused};
-use logs::LogTurn;
 pub use people::Waiting;
 use words::OwnReadings;
 
@@ -50,10 +50,8 @@ pub struct Scenario {
     /// Item vectors, shared by the lanes.
     vectors: ItemVectors,
     done: Mutex<Done>,
-    /// Held while the model of a round 0 is opened or trained: several strategies may need it.
-    shared: Mutex<()>,
-    /// Held while logs for other tools are written.
-    logs: LogTurn,
+    /// Held while logs for other tools are written: when those of unfinished rounds were last.
+    logs: Mutex<Option<Instant>>,
     /// The accepted versions and vector units besides those of the manifest.
     continued_by: Vec<Origin>,
     note: Option<String>,

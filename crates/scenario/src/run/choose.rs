@@ -10,7 +10,7 @@ use nextpair_engine::{Effect, Finding, Selection, Settings};
 use nextpair_models::{Corpus, Origin, Pair};
 use serde::{Deserialize, Serialize};
 
-use super::clock::Clock;
+use super::lane::{Known, Lane};
 use super::learn::{Place, makers};
 use super::{Observer, Scenario};
 use crate::{Arm, Batch, Error, ModelCandidates, PairNames, Phase, Round, Warning, groups};
@@ -54,31 +54,20 @@ struct Facts {
     made_by: Origin,
 }
 
-/// Inputs of a strategy.
-pub(super) struct Choice<'a> {
-    pub(super) corpus: &'a Corpus,
-    pub(super) pairs: &'a [Pair],
-    /// Items that have left the pool.
-    pub(super) gone: &'a [usize],
-    /// Those of them that came back without their other half.
-    pub(super) refused: &'a [usize],
-}
-
 impl Scenario {
     /// Picks the batch of a round, or reads it if it exists. Also returns the origin of the picks.
     pub(super) fn choose(
         &self,
         place: Place<'_>,
         strategy: &Arm,
-        choice: &Choice<'_>,
-        clock: &mut Clock,
+        lane: &mut Lane<'_>,
         observer: &dyn Observer,
     ) -> Result<(Vec<Task>, Batch, Origin), Error> {
         let path = self.folder.picks(place.seed, strategy, place.round);
         let beside = path.with_extension("json");
         let was_lost = !path.exists();
         if was_lost {
-            self.select(place, strategy, choice, (&path, &beside), clock, observer)?;
+            self.select(place, strategy, lane, (&path, &beside), observer)?;
         }
         let bytes = ordinary::read(&path)?;
         let tasks = queue::read(&path)?;
@@ -104,8 +93,8 @@ impl Scenario {
         let facts = ordinary::read(&beside)?;
         let facts: Facts = serde_json::from_slice(&facts)
             .map_err(|e| Error::file(&beside, format!("not the facts of a selection: {e}")))?;
-        if clock.last().is_none() {
-            facts.phase.into_iter().for_each(|phase| clock.remember(phase));
+        if lane.clock.last().is_none() {
+            facts.phase.into_iter().for_each(|phase| lane.clock.remember(phase));
         }
         let batch = Batch {
             picked: tasks.len(),
@@ -131,17 +120,18 @@ impl Scenario {
         &self,
         place: Place<'_>,
         strategy: &Arm,
-        choice: &Choice<'_>,
+        lane: &mut Lane<'_>,
         (path, beside): (&Path, &Path),
-        clock: &mut Clock,
         observer: &dyn Observer,
     ) -> Result<(), Error> {
-        let &Choice { corpus, pairs, gone, refused } = choice;
+        let Lane { own, known, clock, .. } = lane;
+        let Known { corpus, pairs, gone, refused, .. } = &*known;
+        let corpus = corpus.as_ref().unwrap_or(own);
         let last = place.round - 1;
         let before = Place { round: last, strategy: place.strategy.filter(|_| last > 0), ..place };
-        let model = self.model(corpus, before, pairs, observer)?;
+        let model = self.model(corpus, before, pairs)?;
         let items = self.plan.pool(place.seed, gone);
-        let own = |items: &[usize]| -> Vec<usize> {
+        let of_pool = |items: &[usize]| -> Vec<usize> {
             match self.experiment.pool {
                 Side::Image => items.to_vec(),
                 Side::Text => {
@@ -150,7 +140,7 @@ impl Scenario {
                 }
             }
         };
-        let (pool, refused) = (own(&items), own(refused));
+        let (pool, refused) = (of_pool(&items), of_pool(refused));
         let seed = selection_seed(place.seed, strategy, place.round);
         let groups = groups(corpus.dataset().items(), pairs)?;
         let queries = self.queries_of(strategy, place, observer)?;

@@ -182,7 +182,6 @@ impl Scenario {
             queries: None,
             vectors,
             done,
-            shared: Mutex::new(()),
             logs: Default::default(),
             continued_by,
             note: None,

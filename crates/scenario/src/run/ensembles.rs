@@ -4,13 +4,14 @@
 //! written down before it trains, and who has to train again does so among the same.
 
 use std::path::Path;
+use std::sync::MutexGuard;
 
 use nextpair_data::{AtomicFile, ordinary};
 use nextpair_models::members_at_most;
 use serde::{Deserialize, Serialize};
 
 use super::Scenario;
-use super::together::Lane;
+use super::lane::Lane;
 use crate::{Arm, Error};
 
 /// Models that train together.
@@ -42,10 +43,13 @@ impl Scenario {
     /// ensembles with at least one of these, as positions in `lanes`; new ones are written down.
     pub(super) fn ensembles(
         &self,
-        lanes: &[&Lane<'_>],
+        lanes: &[MutexGuard<'_, Lane<'_>>],
         round: usize,
         open: &[usize],
     ) -> Result<Vec<Vec<usize>>, Error> {
+        if !self.trains_together() {
+            return Ok(open.iter().map(|&at| vec![at]).collect());
+        }
         let path = self.folder.ensembles();
         let mut known = read(&path)?;
         let place = |name: &Name| lanes.iter().position(|lane| Name::of(lane) == *name);
@@ -69,7 +73,7 @@ impl Scenario {
         if !new.is_empty() {
             known.extend(new.iter().map(|members| Ensemble {
                 round,
-                members: members.iter().map(|&at| Name::of(lanes[at])).collect(),
+                members: members.iter().map(|&at| Name::of(&lanes[at])).collect(),
             }));
             write(&path, &known)?;
         }
@@ -78,13 +82,17 @@ impl Scenario {
     }
 
     /// Divides lanes into ensembles of equal sizes that a device has room for.
-    fn divided(&self, lanes: &[&Lane<'_>], which: &[usize]) -> Result<Vec<Vec<usize>>, Error> {
+    fn divided(
+        &self,
+        lanes: &[MutexGuard<'_, Lane<'_>>],
+        which: &[usize],
+    ) -> Result<Vec<Vec<usize>>, Error> {
         let mut alike: Vec<Vec<usize>> = Vec::new();
         for &at in which {
             let fits = |members: &&mut Vec<usize>| {
-                let (first, own) = (lanes[members[0]], lanes[at]);
+                let (first, own) = (&lanes[members[0]], &lanes[at]);
                 let pairs = first.known.pairs.len() == own.known.pairs.len();
-                pairs && first.corpus.shares_features(own.corpus)
+                pairs && first.corpus().shares_features(own.corpus())
             };
             match alike.iter_mut().find(fits) {
                 Some(members) => members.push(at),
@@ -93,7 +101,7 @@ impl Scenario {
         }
         let mut all = Vec::new();
         for members in alike {
-            let corpus = lanes[members[0]].corpus;
+            let corpus = lanes[members[0]].corpus();
             let sizes = (corpus.regions(), self.experiment.training.batch);
             let (model, device) = (&self.experiment.model, self.options.device);
             let most = members_at_most(model, corpus.inputs(), sizes, device)?;

@@ -1,23 +1,54 @@
-//! The rounds of one strategy and one seed.
+//! A strategy and a seed: what is known of it after some rounds, and how it comes to new pairs.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use nextpair_data::dataset::{NewImages, NewRows};
 use nextpair_data::queue::{Answer, Task};
-use nextpair_models::{Corpus, Device, Origin, Pair};
+use nextpair_models::{Corpus, Device, Member, ModelFolder, Origin, Pair};
 
-use super::choose::Choice;
 use super::clock::Clock;
-use super::learn::{Before, Place};
-use super::people::{Picked, Waiting};
+use super::learn::Place;
+use super::people::Waiting;
 use super::{Observer, Scenario};
 use crate::annotator::{Annotated, noisy, oracle};
 use crate::plan::text_of;
 use crate::{Annotator, Arm, Batch, Error};
 
-/// Tasks and their items, the batch, and the origin of the picks.
-pub(super) type Picks = ((Vec<Task>, Vec<usize>), Batch, Origin);
+/// A strategy and a seed between the steps of a round.
+pub(super) struct Lane<'a> {
+    pub(super) seed: u64,
+    /// The strategy; `None` in round 0, which all strategies share.
+    pub(super) strategy: Option<&'a Arm>,
+    /// The dataset as the seed reads it.
+    pub(super) own: &'a Corpus,
+    pub(super) known: Known,
+    /// The batch of the round, and the origin of its picks.
+    pub(super) batch: Option<Batch>,
+    pub(super) picked_by: Option<Origin>,
+    pub(super) clock: Clock,
+    /// The model of the round, if it is needed.
+    pub(super) run: Option<ModelFolder>,
+    /// Seconds of its training in this process, and the peak of memory.
+    pub(super) trained: (f64, Option<u64>),
+}
+
+impl<'a> Lane<'a> {
+    pub(super) fn place(&self, round: usize, device: Device) -> Place<'a> {
+        Place { seed: self.seed, strategy: self.strategy, round, device }
+    }
+
+    /// Returns the dataset with all new answers.
+    pub(super) fn corpus(&self) -> &Corpus {
+        self.known.corpus.as_ref().unwrap_or(self.own)
+    }
+
+    /// Returns it as a member of an ensemble.
+    pub(super) fn member(&self) -> Member<'_> {
+        let (folder, corpus) = (self.run.as_ref(), self.corpus());
+        Member { folder, corpus, pairs: &self.known.pairs, seed: self.seed }
+    }
+}
 
 /// The state of a lane after some rounds.
 pub(super) struct Known {
@@ -40,112 +71,71 @@ pub(super) struct Known {
 }
 
 impl Scenario {
-    /// Runs round 0 of a seed, which all strategies share.
-    pub(super) fn first(
-        &self,
+    /// Returns a lane before its first round.
+    pub(super) fn lane<'a>(
+        &'a self,
         seed: u64,
-        device: Device,
-        observer: &dyn Observer,
-    ) -> Result<(), Error> {
-        let place = Place { seed, strategy: None, round: 0, device };
-        if self.finished(place).is_some() {
-            return Ok(());
-        }
-        let clock = Clock::start();
-        let (corpus, known) = (self.reading(seed)?.corpus, self.start(seed));
-        let before = self.before(place, corpus, &known, None, None, clock);
-        self.learn(place, before, observer)
-    }
-
-    /// Returns the number of items paid for, if it is not that of the paired ones. With people, what is
-    /// skipped does not count.
-    fn bought(&self, known: &Known) -> Option<usize> {
-        let simulated = self.experiment.annotator != Annotator::Human;
-        (simulated && known.gone.len() != known.paired).then_some(known.gone.len())
-    }
-
-    /// Returns the state before the first batch.
-    pub(super) fn start(&self, seed: u64) -> Known {
+        strategy: Option<&'a Arm>,
+    ) -> Result<Lane<'a>, Error> {
         let gone = self.plan.start(seed);
-        let pairs = oracle(&self.corpus, &gone, self.experiment.training.captions, seed).pairs;
-        Known {
+        let known = Known {
             corpus: None,
             paired: gone.len(),
             gone,
             refused: Vec::new(),
-            pairs,
+            pairs: self.first_pairs(seed),
             answers: Vec::new(),
             captions: None,
             images: NewImages::default(),
-        }
+        };
+        let own = self.reading(seed)?.corpus;
+        let (batch, picked_by, run, trained) = (None, None, None, (0.0, None));
+        let clock = Clock::start();
+        Ok(Lane { seed, strategy, own, known, batch, picked_by, clock, run, trained })
     }
 
-    /// Runs all rounds of a strategy after round 0. Calls `stop` before each of them. Returns early
-    /// if human answers are missing.
-    pub(super) fn lane(
+    /// Returns the pairs that a seed begins with.
+    pub(super) fn first_pairs(&self, seed: u64) -> Vec<Pair> {
+        let captions = self.experiment.training.captions;
+        oracle(&self.corpus, &self.plan.start(seed), captions, seed).pairs
+    }
+
+    /// Picks the batch of a round and has it paired. Returns it if human answers are missing. There is
+    /// none in round 0.
+    pub(super) fn buy(
         &self,
-        seed: u64,
-        strategy: &Arm,
-        device: Device,
+        place: Place<'_>,
+        lane: &mut Lane<'_>,
         observer: &dyn Observer,
-        stop: &dyn Fn() -> bool,
     ) -> Result<Option<Waiting>, Error> {
-        let mut known = self.start(seed);
-        let own = self.reading(seed)?.corpus;
-        for round in 1..=self.experiment.rounds {
-            if stop() {
-                break;
+        let Some(strategy) = place.strategy else { return Ok(None) };
+        let (tasks, mut batch, picked_by) = self.choose(place, strategy, lane, observer)?;
+        let path = self.folder.picks(place.seed, strategy, place.round);
+        let items = self.items_of(&tasks, place.seed, &path)?;
+        let known = &mut lane.known;
+        known.gone.extend(&items);
+        if self.experiment.annotator == Annotator::Human {
+            let picked = (&tasks[..], &items[..]);
+            let waiting = self.people(place, strategy, picked, known, &mut batch, observer)?;
+            if waiting.is_some() {
+                return Ok(waiting);
             }
-            let mut clock = Clock::start();
-            let place = Place { seed, strategy: Some(strategy), round, device };
-            let ((tasks, picked), mut batch, picked_by) =
-                self.pick(place, strategy, &mut known, &mut clock, observer)?;
-            match self.experiment.annotator {
-                Annotator::Human => {
-                    let picked = Picked { tasks: &tasks, items: &picked };
-                    let waiting =
-                        self.people(place, strategy, picked, &mut known, &mut batch, observer)?;
-                    if waiting.is_some() {
-                        return Ok(waiting);
-                    }
-                }
-                _ => self.pair(seed, &picked, &mut known, &mut batch),
-            }
-            if self.finished(place).is_none() {
-                let corpus = known.corpus.as_ref().unwrap_or(own);
-                let before =
-                    self.before(place, corpus, &known, Some(batch), Some(picked_by), clock);
-                self.learn(place, before, observer)?;
-            }
+        } else {
+            self.pair(place.seed, &items, known, &mut batch);
         }
+        (lane.batch, lane.picked_by) = (Some(batch), Some(picked_by));
         Ok(None)
     }
 
-    /// Picks the batch of a round, or reads it if it exists: tasks and their items, which leave the pool,
-    /// and the origin of the picks.
-    pub(super) fn pick(
-        &self,
-        place: Place<'_>,
-        strategy: &Arm,
-        known: &mut Known,
-        clock: &mut Clock,
-        observer: &dyn Observer,
-    ) -> Result<Picks, Error> {
-        let corpus = match &known.corpus {
-            Some(corpus) => corpus,
-            None => self.reading(place.seed)?.corpus,
-        };
-        let Known { pairs, gone, refused, .. } = &*known;
-        let choice = Choice { corpus, pairs, gone, refused };
-        let (tasks, batch, picked_by) = self.choose(place, strategy, &choice, clock, observer)?;
-        let path = self.folder.picks(place.seed, strategy, place.round);
-        let picked = self.items_of(&tasks, place.seed, &path)?;
-        known.gone.extend(&picked);
-        Ok(((tasks, picked), batch, picked_by))
+    /// Returns the number of items paid for, if it is not that of the paired ones. With people, what is
+    /// skipped does not count.
+    pub(super) fn bought(&self, known: &Known) -> Option<usize> {
+        let simulated = self.experiment.annotator != Annotator::Human;
+        (simulated && known.gone.len() != known.paired).then_some(known.gone.len())
     }
 
     /// Pairs picked items with a simulated annotator.
-    pub(super) fn pair(&self, seed: u64, picked: &[usize], known: &mut Known, batch: &mut Batch) {
+    fn pair(&self, seed: u64, picked: &[usize], known: &mut Known, batch: &mut Batch) {
         let can = self.plan.captionable(seed);
         let can = |item: &usize| can.binary_search(item).is_ok();
         let (captioned, refused): (Vec<usize>, Vec<usize>) = picked.iter().copied().partition(can);
@@ -155,22 +145,6 @@ impl Scenario {
         known.refused.extend(refused);
         known.paired += captioned.len();
         known.pairs.extend(annotated.pairs);
-    }
-
-    /// Returns a round before training.
-    pub(super) fn before<'a>(
-        &self,
-        place: Place<'_>,
-        corpus: &'a Corpus,
-        known: &'a Known,
-        batch: Option<Batch>,
-        picked_by: Option<Origin>,
-        clock: Clock,
-    ) -> Before<'a> {
-        let (paired, pairs) = (known.paired, &known.pairs[..]);
-        let pool = self.plan.pool(place.seed, &known.gone).len();
-        let bought = self.bought(known);
-        Before { corpus, paired, bought, pool, pairs, batch, picked_by, clock }
     }
 
     /// Pairs a batch with a simulated annotator.

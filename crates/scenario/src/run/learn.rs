@@ -1,19 +1,19 @@
-//! Training and evaluation: the second half of every round.
+//! The model of a round: its folder, its evaluation, its record in the journal.
 
-use std::fmt;
 use std::path::Path;
-use std::sync::PoisonError;
+use std::{fmt, mem};
 
 use nextpair_data::{Within, fingerprint_of};
 use nextpair_models::{
-    Corpus, Device, Epoch, Mixing, Model, ModelFolder, Origin, Pair, Plateau, Spec, Training,
-    evaluate_ranks, still_falling, train,
+    Corpus, Device, Mixing, Model, ModelFolder, Origin, Pair, Plateau, Spec, Training,
+    evaluate_ranks, still_falling,
 };
 use rayon::prelude::*;
 
 use super::clock::Clock;
+use super::lane::Lane;
 use super::{Observer, Scenario};
-use crate::{Arm, Batch, Error, Round, RoundRanks};
+use crate::{Arm, Error, Round, RoundRanks};
 
 const WEIGHTS: &str = "model.safetensors";
 
@@ -38,53 +38,28 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// A round before training.
-pub(super) struct Before<'a> {
-    pub(super) corpus: &'a Corpus,
-    pub(super) paired: usize,
-    /// Number of items paid for, if more.
-    pub(super) bought: Option<usize>,
-    pub(super) pool: usize,
-    pub(super) pairs: &'a [Pair],
-    pub(super) batch: Option<Batch>,
-    /// The origin of the picks.
-    pub(super) picked_by: Option<Origin>,
-    pub(super) clock: Clock,
-}
-
 impl Scenario {
-    /// Trains and evaluates the model of a round and appends the round to the journal.
-    pub(super) fn learn(
-        &self,
-        place: Place<'_>,
-        mut before: Before<'_>,
-        observer: &dyn Observer,
-    ) -> Result<(), Error> {
-        let Before { corpus, pairs, ref mut clock, .. } = before;
-        let worth = [("training", self.work(place.round))];
-        let progress = Within::new(observer, place.to_string(), &worth);
-        let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
-        let log = |_: &Epoch| self.log_epoch(place);
-        let model = clock.time("training", || train(&run, corpus, place.device, &progress, log))?;
-        let epochs = run.epochs()?;
-        let training = epochs.iter().map(|epoch| epoch.seconds).sum();
-        let on_dev = epochs.iter().map(|epoch| epoch.dev_seconds).sum();
-        clock.split_last(&[("training", training), ("evaluation", on_dev)]);
-        self.conclude(place, before, (&run, &model), progress, observer)
-    }
-
     /// Evaluates the trained model of a round and appends the round to the journal.
     pub(super) fn conclude(
         &self,
         place: Place<'_>,
-        before: Before<'_>,
-        (run, model): (&ModelFolder, &Model),
-        progress: Within<'_>,
+        lane: &mut Lane<'_>,
+        run: &ModelFolder,
         observer: &dyn Observer,
     ) -> Result<(), Error> {
-        let Before { paired, bought, pool, pairs, batch, picked_by, mut clock, .. } = before;
+        let progress = Within::new(observer, place.to_string(), &[]);
         let epochs = run.epochs()?;
-        let own = self.reading(place.seed)?.corpus;
+        let parts = [
+            ("training", epochs.iter().map(|epoch| epoch.seconds).sum()),
+            ("evaluation", epochs.iter().map(|epoch| epoch.dev_seconds).sum()),
+        ];
+        let (seconds, memory) = mem::take(&mut lane.trained);
+        let mut clock = mem::replace(&mut lane.clock, Clock::start());
+        clock.add(&parts, seconds, memory);
+        clock.resume();
+        let (batch, picked_by) = (lane.batch.take(), lane.picked_by.take());
+        let (own, known) = (lane.own, &lane.known);
+        let (pairs, model) = (&known.pairs[..], &run.model(place.device)?);
         let (mut test, mut ranks) = (Vec::new(), Vec::new());
         let items = &self.plan.test(place.seed)[..];
         for &folds in &self.experiment.evaluation.folds {
@@ -103,10 +78,10 @@ impl Scenario {
             seed: place.seed,
             strategy: place.strategy.copied(),
             round: place.round,
-            paired,
-            bought,
+            paired: known.paired,
+            bought: self.bought(known),
             pairs: pairs.len(),
-            pool,
+            pool: self.plan.pool(place.seed, &known.gone).len(),
             batch,
             test,
             dev: epochs.iter().find(|line| line.epoch == epoch).and_then(|line| line.dev),
@@ -176,24 +151,14 @@ impl Scenario {
         Ok(run)
     }
 
-    /// Returns the model of a finished round. A deleted model is trained again.
+    /// Returns the model of a finished round.
     pub(super) fn model(
         &self,
         corpus: &Corpus,
         place: Place<'_>,
         pairs: &[Pair],
-        observer: &dyn Observer,
     ) -> Result<Model, Error> {
-        // Two strategies must not make or train it at the same time.
-        let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = self.folder.model(place.seed, place.strategy, place.round);
-        let ready = ModelFolder::is_there(&path) && ModelFolder::open(&path)?.is_finished()?;
-        let _alone = (place.strategy.is_none() && !ready).then(shared);
         let run = corpus.steady(|| self.training_run(corpus, place, pairs))?;
-        if !run.is_finished()? {
-            let progress = Within::new(observer, place.to_string(), &[]);
-            train(&run, corpus, place.device, &progress, |_| ())?;
-        }
         run.forget_state()?;
         if let Some(round) = self.finished(place)
             && round.weights != run.weights_fingerprint()?

@@ -1,6 +1,6 @@
 //! Logs of an experiment for other tools, made of the journal and of the logs of its models.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use nextpair_models::{LogFormat, LogRow, Tested, evaluation_metrics};
@@ -12,21 +12,17 @@ use crate::{Arm, Error, Round};
 /// The shortest time between two logs of unfinished rounds: epochs may take milliseconds.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// When logs of unfinished rounds were written last. Lanes take turns with it.
-#[derive(Default)]
-pub(super) struct LogTurn(Mutex<Option<Instant>>);
-
 impl Scenario {
     /// Writes all logs.
     pub(super) fn write_logs(&self) -> Result<(), Error> {
-        let _turn = self.logs.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         self.experiment.seeds.iter().try_for_each(|&seed| self.write_logs_of(seed, None))?;
         self.write_table()
     }
 
     /// Writes the logs that a finished round belongs to.
     pub(super) fn log_round(&self, place: Place<'_>) -> Result<(), Error> {
-        let _turn = self.logs.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         self.write_logs_of(place.seed, place.strategy)?;
         self.write_table()
     }
@@ -35,7 +31,7 @@ impl Scenario {
     /// experiment, when the round is finished: training is worth more than its logs.
     pub(super) fn log_epoch(&self, place: Place<'_>) {
         // If another lane writes them, it is too early anyway.
-        let Ok(mut last) = self.logs.0.try_lock() else { return };
+        let Ok(mut last) = self.logs.try_lock() else { return };
         if self.options.logs.is_empty() || last.is_some_and(|last| last.elapsed() < EVERY) {
             return;
         }

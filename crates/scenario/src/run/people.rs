@@ -17,13 +17,6 @@ use super::{Observer, Scenario};
 use crate::inbox::close;
 use crate::{Arm, Batch, Error};
 
-/// The picks of a round: tasks, and their items.
-#[derive(Clone, Copy)]
-pub(super) struct Picked<'a> {
-    pub(super) tasks: &'a [Task],
-    pub(super) items: &'a [usize],
-}
-
 /// A batch with missing answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
@@ -38,17 +31,16 @@ pub struct Waiting {
 }
 
 impl Scenario {
-    /// Adds the answers to a batch to `known`, or returns the batch if answers are missing.
+    /// Adds the answers to a batch, of tasks and their items, to `known`, or returns the batch if answers are missing.
     pub(super) fn people(
         &self,
         place: Place<'_>,
         strategy: &Arm,
-        picked: Picked<'_>,
+        (tasks, picked): (&[Task], &[usize]),
         known: &mut Known,
         batch: &mut Batch,
         observer: &dyn Observer,
     ) -> Result<Option<Waiting>, Error> {
-        let Picked { tasks, items: picked } = picked;
         // Later answers must not change the training data, so close the batch.
         let closed = self.folder.closed(place.seed, strategy, place.round);
         if !closed.exists() {

@@ -1,15 +1,17 @@
 //! The order of work in an experiment: seeds first, then strategies, several in parallel.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use nextpair_data::system;
 use nextpair_engine::{BagOfWords, Strategy};
+use nextpair_models::Device;
 
 use super::people::Waiting;
 use super::{Observer, Scenario};
-use crate::{Arm, Bow, Error, ItemFeatures};
+use crate::{Annotator, Arm, Bow, Error, ItemFeatures};
 
 impl Scenario {
     /// Runs all remaining work. Small trainings scale badly over many cores, so several run in
@@ -18,25 +20,44 @@ impl Scenario {
         self.write_logs()?;
         observer.start("rounds", self.work_left());
         self.options.device.wait_quietly(jobs > 1);
-        if self.trains_together() {
-            return self.run_together(jobs, observer).map(|()| None);
-        }
-        let seeds = &self.experiment.seeds;
-        // Every job has a queue of its own, so that their work runs side by side on a GPU too.
-        let device = |job: usize| self.options.device.with_queue(job as u16);
-        side_by_side(seeds, jobs, |&seed, job, _| self.first(seed, device(job), observer))?;
-        let lanes: Vec<(u64, &Arm)> = seeds
-            .iter()
-            .flat_map(|&seed| self.experiment.strategies.iter().map(move |arm| (seed, arm)))
-            .collect();
+        let (seeds, arms) = (&self.experiment.seeds, &self.experiment.strategies);
+        let first: Vec<_> = seeds.iter().map(|&seed| (seed, None)).collect();
+        self.run_lanes(&first, 0..=0, jobs, observer)?;
+        let of_seed = |&seed: &u64| arms.iter().map(move |arm| (seed, Some(arm)));
+        let lanes: Vec<_> = seeds.iter().flat_map(of_seed).collect();
+        self.run_lanes(&lanes, 1..=self.experiment.rounds, jobs, observer)
+    }
+
+    /// Runs rounds of lanes: all of them round by round if their models train together, else each by
+    /// itself.
+    fn run_lanes(
+        &self,
+        lanes: &[(u64, Option<&Arm>)],
+        rounds: RangeInclusive<usize>,
+        jobs: usize,
+        observer: &dyn Observer,
+    ) -> Result<Option<Waiting>, Error> {
+        let size = if self.trains_together() { lanes.len() } else { 1 };
+        let groups: Vec<_> = lanes.chunks(size.max(1)).collect();
         let waiting = Mutex::new(None);
-        side_by_side(&lanes, jobs, |&(seed, arm), job, stop| {
-            if let Some(found) = self.lane(seed, arm, device(job), observer, stop)? {
+        side_by_side(&groups, jobs, |group, queue, stop| {
+            let lanes = group.iter().map(|&(seed, arm)| Ok(Mutex::new(self.lane(seed, arm)?)));
+            let lanes = lanes.collect::<Result<Vec<_>, Error>>()?;
+            let jobs = (jobs, queue);
+            if let Some(found) = self.run_rounds(&lanes, rounds.clone(), jobs, observer, stop)? {
                 *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
             }
             Ok(())
         })?;
         Ok(waiting.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns whether the models of a round train together.
+    pub(super) fn trains_together(&self) -> bool {
+        let gpu = matches!(self.options.device, Device::Cuda(_));
+        self.options.together.unwrap_or(gpu)
+            && self.experiment.model.architecture().trains_together()
+            && self.experiment.annotator != Annotator::Human
     }
 
     /// Returns the number of trainings to run in parallel: one per thread, as memory allows.

@@ -71,7 +71,7 @@ impl Scenario {
         let words = match (&self.experiment.vocabulary, &splits) {
             _ if !self.experiment.has_words_by_seed() => None,
             (Some(_), _) | (None, None) => {
-                let counts = self.corpus.words_of(&self.start(seed).pairs);
+                let counts = self.corpus.words_of(&self.first_pairs(seed));
                 Some(self.own_words(seed, &counts, "are paired from the start")?)
             }
             (None, Some((_, read))) => {
