@@ -253,27 +253,28 @@ pub(crate) fn word_states(
         return Err(nextpair_kernels::Error::NotAMatrix { shape: table.shape().to_vec() }.into());
     };
     let (ids, offsets) = checked_words(texts, known)?;
-    let members = pass.weights().members();
-    if members == 1 {
-        let words = pass.dropout_of_words(Layer::Inputs, &gather(table, ids)?, offsets)?;
-        return Ok((recurrent_states(pass, "gru", &words, offsets, reading)?, offsets.to_vec()));
-    }
     // All words are in one table, with `known` of each member.
+    let members = pass.weights().members();
+    let table = match members {
+        1 => table.clone(),
+        _ => table.reshaped(&[members * known, word_dim])?,
+    };
     let captions = (offsets.len() - 1) / members;
     let span = |member: usize| offsets[member * captions]..offsets[(member + 1) * captions];
     let spans: Vec<Range<usize>> = (0..members).map(span).collect();
     let own = spans.iter().enumerate().flat_map(|(member, span)| {
         ids[span.clone()].iter().map(move |&id| (member * known) as u32 + id)
     });
-    let table = table.reshaped(&[members * known, word_dim])?;
     let words = gather(&table, &own.collect::<Vec<u32>>())?;
-    let words = pass.dropout_of_words(Layer::Inputs, &words, offsets)?;
+    let mut words = pass.dropout_of_words(Layer::Inputs, &words, offsets)?;
     // Members have the rows of the longest; what is missing is another word, which nobody reads.
     let longest = spans.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
-    let padded = spans.iter().flat_map(|span| {
-        (0..longest).map(|row| (span.start + row.min(span.len().saturating_sub(1))) as u32)
-    });
-    let words = gather(&words, &padded.collect::<Vec<u32>>())?;
+    if spans.iter().any(|span| span.len() < longest) {
+        let padded = spans.iter().flat_map(|span| {
+            (0..longest).map(|row| (span.start + row.min(span.len().saturating_sub(1))) as u32)
+        });
+        words = gather(&words, &padded.collect::<Vec<u32>>())?;
+    }
     Ok((recurrent_states(pass, "gru", &words, offsets, reading)?, offsets.to_vec()))
 }
 
