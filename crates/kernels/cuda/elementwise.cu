@@ -25,6 +25,16 @@ extern "C" __global__ void relu_backward(float* out, const float* in, const floa
     if (at < count) out[at] = in[at] >= 0 ? upstream[at] : 0.0f;
 }
 
+extern "C" __global__ void leaky_relu(float* out, const float* in, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = fmaxf(in[at], 0.1f * in[at]);
+}
+
+extern "C" __global__ void leaky_relu_backward(float* out, const float* in, const float* upstream, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = in[at] >= 0 ? upstream[at] : 0.1f * upstream[at];
+}
+
 extern "C" __global__ void absolute(float* out, const float* in, u32 count) {
     size_t at = thread_index();
     if (at < count) out[at] = fabsf(in[at]);
@@ -67,6 +77,19 @@ extern "C" __global__ void square_each(float* out, const float* in, u32 count) {
 extern "C" __global__ void square_backward(float* out, const float* in, const float* upstream, u32 count) {
     size_t at = thread_index();
     if (at < count) out[at] = 2.0f * in[at] * upstream[at];
+}
+
+// `1 / sqrt(x + 1e-16)`.
+extern "C" __global__ void inverse_root(float* out, const float* in, u32 count) {
+    size_t at = thread_index();
+    if (at < count) out[at] = 1.0f / sqrtf(in[at] + 1e-16f);
+}
+
+extern "C" __global__ void inverse_root_backward(float* out, const float* in, const float* upstream, u32 count) {
+    size_t at = thread_index();
+    if (at >= count) return;
+    float root = 1.0f / sqrtf(in[at] + 1e-16f);
+    out[at] = -0.5f * root * root * root * upstream[at];
 }
 
 extern "C" __global__ void sum_each(float* out, const float* a, const float* b, u32 count) {

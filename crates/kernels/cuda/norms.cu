@@ -199,30 +199,45 @@ extern "C" __global__ void layer_norm_backward(
     }
 }
 
-// 1 / norm of a column of an item of `each` rows, or 1 for zeros.
-__device__ float column_scale(const float* column, u32 each, u32 dim) {
+// Where the numbers of a matrix begin, and its size.
+struct Columns {
+    u32 first, rows, columns;
+};
+
+// The norm of a column of a matrix.
+__device__ float column_norm(const float* column, Columns of) {
     float squares = 0;
-    for (u32 row = 0; row < each; row++) squares += column[(size_t)row * dim] * column[(size_t)row * dim];
-    return squares > 0 ? 1.0f / sqrtf(squares) : 1.0f;
+    for (u32 row = 0; row < of.rows; row++) squares += column[(size_t)row * of.columns] * column[(size_t)row * of.columns];
+    return sqrtf(squares);
 }
 
-extern "C" __global__ void unit_columns(float* out, const float* in, u32 each, u32 dim) {
+// A column of a matrix over its norm and epsilon; zeros stay zeros.
+extern "C" __global__ void unit_columns(float* out, const float* in, const Columns* matrices, float epsilon) {
+    Columns of = matrices[blockIdx.x];
     u32 at = blockIdx.y * blockDim.x + threadIdx.x;
-    if (at >= dim) return;
-    size_t first = (size_t)blockIdx.x * each * dim + at;
-    float scale = column_scale(in + first, each, dim);
-    for (u32 row = 0; row < each; row++) out[first + (size_t)row * dim] = in[first + (size_t)row * dim] * scale;
+    if (at >= of.columns) return;
+    size_t first = (size_t)of.first + at;
+    float norm = column_norm(in + first, of), scale = norm > 0 ? 1.0f / (norm + epsilon) : 1.0f;
+    for (u32 row = 0; row < of.rows; row++) {
+        size_t place = first + (size_t)row * of.columns;
+        out[place] = in[place] * scale;
+    }
 }
 
-extern "C" __global__ void unit_columns_backward(float* out, const float* in, const float* upstream, u32 each, u32 dim) {
+extern "C" __global__ void unit_columns_backward(
+    float* out, const float* in, const float* upstream, const Columns* matrices, float epsilon) {
+    Columns of = matrices[blockIdx.x];
     u32 at = blockIdx.y * blockDim.x + threadIdx.x;
-    if (at >= dim) return;
-    size_t first = (size_t)blockIdx.x * each * dim + at;
-    float scale = column_scale(in + first, each, dim), along = 0;
-    for (u32 row = 0; row < each; row++) along += in[first + (size_t)row * dim] * upstream[first + (size_t)row * dim];
-    along *= scale * scale;
-    for (u32 row = 0; row < each; row++) {
-        size_t place = first + (size_t)row * dim;
+    if (at >= of.columns) return;
+    size_t first = (size_t)of.first + at;
+    float norm = column_norm(in + first, of), scale = norm > 0 ? 1.0f / (norm + epsilon) : 1.0f, along = 0;
+    for (u32 row = 0; row < of.rows; row++) {
+        size_t place = first + (size_t)row * of.columns;
+        along += in[place] * upstream[place];
+    }
+    along *= norm > 0 ? scale / norm : 0.0f;
+    for (u32 row = 0; row < of.rows; row++) {
+        size_t place = first + (size_t)row * of.columns;
         out[place] = (upstream[place] - in[place] * along) * scale;
     }
 }

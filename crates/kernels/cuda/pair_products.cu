@@ -74,24 +74,6 @@ extern "C" __global__ void __launch_bounds__(384) multiply_by_rows(
     multiply_rows(out + (size_t)line * of.rows, of.rows, left + (size_t)line * dim, queries, rows, row, of.rows, dim);
 }
 
-// Products of all queries with the rows of all contexts, [query][context][row]; a context (x) and an item of queries (z) a
-// block.
-extern "C" __global__ void __launch_bounds__(384) multiply_all_rows(
-    float* out, const float* __restrict__ left, const u32* offsets, const float* __restrict__ table, u32 rows, u32 dim) {
-    u32 row = first_row_of_warp(), first = offsets[blockIdx.z] - offsets[0], queries = offsets[blockIdx.z + 1] - offsets[0] - first;
-    if (row >= rows) return;
-    size_t apart = (size_t)gridDim.x * rows, context = (size_t)blockIdx.x * rows;
-    multiply_rows(out + first * apart + context, apart, left + (size_t)first * dim, queries, table + context * dim, row, rows, dim);
-}
-
-// Products of the rows of each context, [context][row][row]; a context (x) a block.
-extern "C" __global__ void __launch_bounds__(384) multiply_own_rows(float* out, const float* __restrict__ table, u32 rows, u32 dim) {
-    u32 row = first_row_of_warp();
-    if (row >= rows) return;
-    const float* own = table + (size_t)blockIdx.x * rows * dim;
-    multiply_rows(out + (size_t)blockIdx.x * rows * rows, rows, own, rows, own, row, rows, dim);
-}
-
 // Sums of the rows of contexts: `out[line] = keep * out[line] + sum of left[line][row] * table[context][row]`, of `columns`
 // numbers each. A thread has four columns, and 12 queries at a time.
 extern "C" __global__ void __launch_bounds__(128) add_rows_of_contexts(

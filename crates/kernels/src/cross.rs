@@ -13,7 +13,6 @@
 //! The score of a pair has the same bits, whatever else is scored with it.
 
 mod aggregation;
-pub(crate) mod aligned;
 mod all_pairs;
 mod attention;
 mod backward;
@@ -23,27 +22,18 @@ mod forward;
 mod gradients;
 mod lengths;
 mod memory;
-mod messages;
 mod ragged;
-mod reasoning;
 mod reference;
-pub(crate) mod rows;
 mod some_pairs;
 mod spans;
-mod thresholds;
 mod update;
 
 pub use aggregation::Aggregation;
 pub use attention::{Attention, Normaliser};
 pub use gradients::PairGradients;
-pub(crate) use gradients::split_rows;
 pub use memory::Memory;
-pub use messages::MessageForm;
-pub(crate) use messages::{Messages, Pool, ScoreWeights, SideWeights};
 pub use ragged::Ragged;
-pub(crate) use reasoning::{Filter, Graph, Head, Reasoner};
-pub(crate) use reference::{PlainMemory, attend, steps};
-pub(crate) use thresholds::{LEAST, Products, Thresholds, likeness};
+pub(crate) use reference::{PlainMemory, steps};
 
 use crate::Error;
 use memory::Gated;

@@ -1,16 +1,12 @@
 //! Forms of the operations for NVIDIA GPUs: kernels of this crate in CUDA C, and products by cuBLAS.
 
-mod alignment;
 mod factor;
 mod grouping;
 mod lines;
 mod matching;
-mod messages;
 mod resident;
 mod scoring;
 mod tables;
-mod thresholds;
-mod tiles;
 
 use std::sync::Arc;
 
@@ -19,13 +15,10 @@ use nextpair_cuda::{Argument, Array, Element, Gpu, Grid, Kernels, Operand, Produ
 use crate::device::Cuda;
 use crate::{Error, Precision};
 
-pub(crate) use alignment::{Aligned, AllAligned};
 pub(crate) use matching::{Matched, Prepared};
-pub(crate) use messages::{AllMessages, MessageArrays, PoolArrays};
 pub use resident::Resident;
 pub(crate) use scoring::{Scoring, can_score};
 pub(crate) use tables::{EvenRows, MemoryArrays, Rows};
-pub(crate) use thresholds::{ThresholdedPairs, ThresholdedRows};
 
 /// The kernels of this crate, but for those of `scoring`. The first source declares what the others
 /// use.
@@ -41,14 +34,11 @@ static KERNELS: Kernels = Kernels {
         include_str!("../cuda/norms.cu"),
         include_str!("../cuda/spans.cu"),
         include_str!("../cuda/sets.cu"),
+        include_str!("../cuda/tables.cu"),
         include_str!("../cuda/matching.cu"),
         include_str!("../cuda/pair_products.cu"),
         include_str!("../cuda/pair_products_tf32.cu"),
         include_str!("../cuda/rounding.cu"),
-        include_str!("../cuda/alignment.cu"),
-        include_str!("../cuda/thresholds.cu"),
-        include_str!("../cuda/messages.cu"),
-        include_str!("../cuda/pools.cu"),
     ],
 };
 
@@ -64,11 +54,6 @@ const ROW_THREADS: u32 = 128;
 impl Unit {
     pub(crate) fn new(cuda: Cuda) -> Result<Self, Error> {
         Ok(Unit { gpu: cuda.gpu()?, precision: cuda.precision })
-    }
-
-    /// The same queue with products in single precision.
-    pub(crate) fn in_single_precision(&self) -> Self {
-        Unit { gpu: self.gpu.clone(), precision: Precision::Fp32 }
     }
 
     /// The queue.

@@ -51,15 +51,6 @@ impl Encoded {
         Encoded { rows: self.rows.detached(), offsets: self.offsets.clone() }
     }
 
-    /// The same numbers on the CPU, detached from the graph where they have to be copied.
-    pub(crate) fn on_cpu(&self) -> Result<Self, Error> {
-        if matches!(self.rows.values(), Values::Cpu(_)) {
-            return Ok(self.clone());
-        }
-        let rows = self.rows.to_device(crate::Device::Cpu)?;
-        Ok(Encoded { rows, offsets: self.offsets.clone() })
-    }
-
     /// A copy of the numbers.
     ///
     /// # Errors

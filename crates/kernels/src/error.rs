@@ -93,6 +93,12 @@ pub enum Error {
         /// The length it needs.
         expected: usize,
     },
+    /// A weight that is not there.
+    #[error("there is no weight called {name}")]
+    NoWeight {
+        /// Its name.
+        name: String,
+    },
     /// Matching with zero steps.
     #[error("0 matching steps; at least one is needed")]
     ZeroSteps,

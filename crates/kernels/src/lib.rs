@@ -38,9 +38,7 @@ mod tensor;
 mod unit;
 
 pub use byte_product::{ByteWeights, Scaling};
-pub use cross::{
-    Aggregation, Attention, Matcher, Memory, MessageForm, Normaliser, PairGradients, Ragged,
-};
+pub use cross::{Aggregation, Attention, Matcher, Memory, Normaliser, PairGradients, Ragged};
 pub use cuda::{Resident, Unit};
 pub use device::{Cuda, Device, Precision};
 pub use encoded::Encoded;

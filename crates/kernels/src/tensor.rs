@@ -253,6 +253,11 @@ impl Tensor {
         &self.0.values
     }
 
+    /// Its numbers, copied if they are shared.
+    pub(crate) fn into_values(self) -> Values {
+        Arc::unwrap_or_clone(Arc::unwrap_or_clone(self.0).values)
+    }
+
     /// Its numbers, which are on a GPU.
     pub(crate) fn array(&self) -> Result<&Array<f32>, Error> {
         match self.values() {

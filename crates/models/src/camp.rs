@@ -2,13 +2,12 @@
 //! and words send each other messages, gates say how much of them is taken in, and a pair is judged
 //! right or wrong by cross entropy.
 
-use nextpair_data::Side;
-use nextpair_engine::Similarity;
-use nextpair_kernels::ops::{MessagePassing, MessageWeights};
-use nextpair_kernels::{Device, Encoded, MessageForm, Tensor};
+mod compare;
+
+use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::tiles;
+use crate::composed::Composed;
 use crate::config::check_size;
 use crate::corpus::Choice;
 use crate::encoder::Encoders;
@@ -16,8 +15,7 @@ use crate::published::Options;
 use crate::training::Criterion;
 use crate::weights::Start;
 use crate::{
-    Architecture, Comparison, Declared, Encodings, Error, Inputs, Pass, Setting, Texts, Training,
-    Weights,
+    Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Training, Weights,
 };
 
 /// Settings of CAMP.
@@ -90,15 +88,6 @@ impl Camp {
         })
     }
 
-    fn form(&self) -> MessageForm {
-        match self.messages {
-            Messages::GateFusionNew => MessageForm::GateFusionNew,
-            Messages::CrossAttentionNew => MessageForm::CrossAttentionNew { padded: self.padded },
-            Messages::GateFusion => MessageForm::GateFusion,
-            Messages::CrossAttention => MessageForm::CrossAttention,
-        }
-    }
-
     /// Whether messages attend to each other, are fused, and are pooled.
     fn parts(&self) -> (bool, bool, bool) {
         match self.messages {
@@ -118,31 +107,6 @@ impl Camp {
             normalise_texts: false,
             weight_norm: false,
         }
-    }
-
-    fn side(&self, weights: &Weights, side: &str) -> Result<MessageWeights, Error> {
-        let get = |name: String| Ok::<_, Error>(weights.get(&name)?.clone());
-        let (mixes, fuses, pools) = self.parts();
-        let when = |on: bool, name: String| on.then(|| get(name)).transpose();
-        let message = |part: &str| get(format!("msg_{side}_{part}.weight"));
-        let fuse = when(fuses, format!("fuse_{side}.weight"))?;
-        let bias = when(self.messages == Messages::GateFusion, format!("fuse_{side}.bias"))?;
-        let pool = |part: &str| get(format!("pool_{side}.{part}"));
-        Ok(MessageWeights {
-            key: get(format!("{side}_key.weight"))?,
-            query: when(mixes, format!("{side}_query.weight"))?,
-            message: if mixes { Some([message("query")?, message("key")?]) } else { None },
-            fuse: fuse.map(|weight| (weight, bias)),
-            pool: match pools {
-                true => Some([
-                    pool("l1.weight")?,
-                    pool("l1.bias")?,
-                    pool("l2.weight")?,
-                    pool("l2.bias")?,
-                ]),
-                false => None,
-            },
-        })
     }
 }
 
@@ -222,19 +186,7 @@ impl Architecture for Camp {
     }
 
     fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
-        let get = |name: &str| Ok::<_, Error>(weights.get(name)?.clone());
-        let (_, fuses, _) = self.parts();
-        let score = match fuses {
-            true => Some([
-                get("score1.weight")?,
-                get("score1.bias")?,
-                get("score2.weight")?,
-                get("score2.bias")?,
-            ]),
-            false => None,
-        };
-        let [image, text] = SIDES.map(|side| self.side(weights, side));
-        Ok(Box::new(MessagePassing::new(self.form(), image?, text?, score)?))
+        Ok(Box::new(Composed { model: self.clone(), weights: weights.clone() }))
     }
 
     /// Of the stages of the release those that begin with fresh weights: whoever has weights of the first
@@ -262,32 +214,5 @@ impl Architecture for Camp {
             _ => return false,
         }
         true
-    }
-}
-
-impl Comparison for MessagePassing {
-    fn pair_scores(
-        &self,
-        images: &Encoded,
-        texts: &Encoded,
-        pairs: &[(u32, u32)],
-        _known: Option<Vec<f32>>,
-    ) -> Result<Tensor, Error> {
-        Ok(MessagePassing::pair_scores(self, images, texts, pairs)?)
-    }
-
-    fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
-        Ok(MessagePassing::scores(self, images, texts)?)
-    }
-
-    fn similarity(
-        self: Box<Self>,
-        of_rows: Side,
-        rows: Encodings,
-        columns: Encodings,
-        device: Device,
-    ) -> Result<Box<dyn Similarity>, Error> {
-        let own = Box::new(self.detached());
-        tiles(own, MessagePassing::in_precision_of, of_rows, (rows, columns), device)
     }
 }

@@ -10,6 +10,7 @@ mod batch;
 pub mod bench;
 mod camp;
 mod comparison;
+mod composed;
 mod config;
 mod corpus;
 mod dropout;

@@ -2,22 +2,22 @@
 //! region matches count against a caption. What matches is above a threshold, which training finds
 //! between the products of words with matched and with mismatched images.
 
-use std::sync::{Mutex, PoisonError};
+mod compare;
+mod mining;
 
-use nextpair_data::Side;
-use nextpair_engine::Similarity;
-use nextpair_kernels::ops::{MinedBatch, Penalty, Thresholded};
-use nextpair_kernels::{Device, Encoded, Precision, Tensor};
+use std::sync::Mutex;
+
+use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::comparison::tiles;
+use crate::composed::Composed;
 use crate::config::check_positive;
 use crate::encoder::Encoders;
 use crate::published::Options;
 use crate::{
-    Architecture, Comparison, Declared, Encodings, Error, Inputs, Pass, Setting, Texts, Training,
-    Weights,
+    Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Training, Weights,
 };
+use compare::{Mined, Thresholded, Thresholds};
 
 /// Settings of NAAF.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,16 +96,17 @@ impl Architecture for Naaf {
 
     fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
         let threshold = weights.get(THRESHOLDS[1])?.to_f32s()?[0];
-        Ok(Box::new(Fixed { comparison: Thresholded::new(self.temperature)?, threshold }))
+        let thresholds = Thresholds::Smoothed(threshold);
+        let model = Thresholded { temperature: self.temperature, thresholds };
+        Ok(Box::new(Composed { model, weights: weights.clone() }))
     }
 
     fn training_comparisons<'a>(
         &self,
         pass: &'a Pass<'_>,
     ) -> Result<Vec<Box<dyn Comparison + 'a>>, Error> {
-        let comparison = Thresholded::new(self.temperature)?;
-        let penalty = f64::from(self.penalty);
-        Ok(vec![Box::new(Mined { pass, comparison, penalty, thresholds: Mutex::default() })])
+        let (temperature, penalty) = (self.temperature, self.penalty.into());
+        Ok(vec![Box::new(Mined { pass, temperature, penalty, thresholds: Mutex::default() })])
     }
 
     fn training(&self) -> Training {
@@ -118,96 +119,5 @@ impl Architecture for Naaf {
             other => return self.encoders.set(other),
         }
         true
-    }
-}
-
-/// Comparison in evaluation, with one threshold.
-#[derive(Clone)]
-struct Fixed {
-    comparison: Thresholded,
-    threshold: f32,
-}
-
-impl Comparison for Fixed {
-    fn pair_scores(
-        &self,
-        images: &Encoded,
-        texts: &Encoded,
-        pairs: &[(u32, u32)],
-        known: Option<Vec<f32>>,
-    ) -> Result<Tensor, Error> {
-        let thresholds = vec![self.threshold; texts.len()];
-        let how = (&thresholds[..], Penalty::Smoothed);
-        Ok(self.comparison.pair_scores(images, texts, pairs, how, known)?)
-    }
-
-    fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
-        if images.rows.device() == Device::Reference {
-            let pairs = Encoded::all_pairs(images, texts);
-            let (images, texts) = (images.detached(), texts.detached());
-            return Ok(self.pair_scores(&images, &texts, &pairs, None)?.to_f32s()?);
-        }
-        Ok(self.comparison.scores(images, texts, self.threshold)?)
-    }
-
-    fn similarity(
-        self: Box<Self>,
-        of_rows: Side,
-        rows: Encodings,
-        columns: Encodings,
-        device: Device,
-    ) -> Result<Box<dyn Similarity>, Error> {
-        // Its scores are in single precision in any case.
-        let device = device.with_precision(Precision::Fp32);
-        tiles(self, |own, _| own.clone(), of_rows, (rows, columns), device)
-    }
-}
-
-/// Comparison in training, where every caption has a threshold, which depends on those before it.
-struct Mined<'a> {
-    pass: &'a Pass<'a>,
-    comparison: Thresholded,
-    penalty: f64,
-    /// The threshold of every caption of the batch, once it is known.
-    thresholds: Mutex<Option<Vec<f32>>>,
-}
-
-impl Mined<'_> {
-    /// The scores of a batch. Thresholds move on.
-    fn mine(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
-        let [threshold, safe] = THRESHOLDS.map(|name| self.pass.weight(name));
-        let (threshold, safe) = (threshold?, safe?);
-        let before = [threshold.to_f64s()?[0], safe.to_f64s()?[0]];
-        let MinedBatch { scores, thresholds, after } =
-            self.comparison.mine(images, texts, self.penalty, before)?;
-        for (name, (tensor, value)) in
-            THRESHOLDS.into_iter().zip([threshold, safe].into_iter().zip(after))
-        {
-            self.pass.observe(name, tensor.like(vec![value])?);
-        }
-        *self.thresholds.lock().unwrap_or_else(PoisonError::into_inner) = Some(thresholds);
-        Ok(scores)
-    }
-}
-
-impl Comparison for Mined<'_> {
-    fn pair_scores(
-        &self,
-        images: &Encoded,
-        texts: &Encoded,
-        pairs: &[(u32, u32)],
-        known: Option<Vec<f32>>,
-    ) -> Result<Tensor, Error> {
-        let found = || self.thresholds.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if found().is_none() {
-            self.mine(images, texts)?;
-        }
-        let thresholds = found().expect("found just now");
-        let how = (&thresholds[..], Penalty::Own);
-        Ok(self.comparison.pair_scores(images, texts, pairs, how, known)?)
-    }
-
-    fn scores(&self, images: &Encoded, texts: &Encoded) -> Result<Vec<f32>, Error> {
-        self.mine(images, texts)
     }
 }

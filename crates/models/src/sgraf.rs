@@ -6,12 +6,11 @@
 mod compare;
 mod whole;
 
-use nextpair_kernels::ops::{
-    Reasoning, ReasoningHead, ReasoningStep, SimilarityWeights, concat, gather, unit_rows,
-};
+use nextpair_kernels::ops::{concat, gather, unit_rows};
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
+use crate::composed::Composed;
 use crate::config::check_size;
 use crate::encoder::{EPSILON, Reading, image_layer, layer, region_rows, word_layers, word_states};
 use crate::normalise::batch_norm_layer;
@@ -20,7 +19,7 @@ use crate::weights::Start;
 use crate::{
     Architecture, Comparison, Declared, Error, Inputs, Pass, Setting, Texts, Training, Weights,
 };
-use compare::{InTraining, Mean, Part};
+use compare::{InTraining, Reasoning};
 
 /// Settings of SGRAF.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -193,31 +192,20 @@ impl Sgraf {
         }
     }
 
-    /// How a half compares, in evaluation.
-    fn reasoning(&self, weights: &Weights, prefix: &str, half: Half) -> Result<Reasoning, Error> {
-        let get = |name: &str| Ok::<_, Error>(weights.get(&format!("{prefix}{name}"))?.clone());
-        let both = |name: &str| {
-            Ok::<_, Error>([get(&format!("{name}.weight"))?, get(&format!("{name}.bias"))?])
-        };
-        let head = match half {
-            Half::Graph => {
-                let step = |step: usize| {
-                    Ok::<_, Error>(ReasoningStep {
-                        query: both(&format!("sgr.{step}.query"))?,
-                        key: both(&format!("sgr.{step}.key"))?,
-                        graph: both(&format!("sgr.{step}.graph"))?,
-                    })
-                };
-                ReasoningHead::Graph((0..self.steps).map(step).collect::<Result<_, Error>>()?)
-            }
-            Half::Filter => ReasoningHead::Filter {
-                attention: both("saf.attn")?,
-                norm: both("saf.bn")?,
-                running: [get("saf.bn.running_mean")?, get("saf.bn.running_var")?],
-            },
-        };
-        let similarity = SimilarityWeights { local: both("sim_loc")?, global: both("sim_glo")? };
-        Ok(Reasoning::new(similarity, head, both("sim_eval")?)?)
+    /// How some halves compare.
+    fn reasoning(
+        &self,
+        weights: &Weights,
+        halves: impl Iterator<Item = (usize, &'static str, Half)>,
+    ) -> Composed<Reasoning> {
+        let (of, steps) = (self.halves().len(), self.steps);
+        let model = Reasoning { halves: halves.collect(), of, steps };
+        Composed { model, weights: weights.clone() }
+    }
+
+    /// All halves, with their places.
+    fn placed_halves(&self) -> impl Iterator<Item = (usize, &'static str, Half)> {
+        self.halves().iter().enumerate().map(|(at, &(prefix, half))| (at, prefix, half))
     }
 }
 
@@ -282,13 +270,7 @@ impl Architecture for Sgraf {
     }
 
     fn comparison(&self, weights: &Weights) -> Result<Box<dyn Comparison>, Error> {
-        let halves = self.halves().iter();
-        let halves = halves.map(|&(prefix, half)| self.reasoning(weights, prefix, half));
-        let mut halves = halves.collect::<Result<Vec<_>, Error>>()?;
-        Ok(match halves.len() {
-            1 => Box::new(halves.remove(0)),
-            _ => Box::new(Mean(halves)),
-        })
+        Ok(Box::new(self.reasoning(weights, self.placed_halves())))
     }
 
     fn losses(&self) -> usize {
@@ -299,19 +281,14 @@ impl Architecture for Sgraf {
         &self,
         pass: &'a Pass<'_>,
     ) -> Result<Vec<Box<dyn Comparison + 'a>>, Error> {
-        let of = self.halves().len();
-        let half = |(at, &(prefix, half)): (usize, &(&'static str, Half))| {
-            let reasoning = self.reasoning(pass.weights(), prefix, half)?;
-            let comparison: Box<dyn Comparison + 'a> = match half {
-                Half::Graph => Box::new(reasoning),
-                Half::Filter => Box::new(InTraining { pass, reasoning, prefix }),
-            };
-            Ok::<Box<dyn Comparison + 'a>, Error>(match of {
-                1 => comparison,
-                _ => Box::new(Part { part: at, of, comparison }),
-            })
+        let half = |placed: (usize, &'static str, Half)| -> Box<dyn Comparison + 'a> {
+            let reasoning = self.reasoning(pass.weights(), std::iter::once(placed));
+            match placed {
+                (_, _, Half::Graph) => Box::new(reasoning),
+                (_, prefix, Half::Filter) => Box::new(InTraining { pass, reasoning, prefix }),
+            }
         };
-        self.halves().iter().enumerate().map(half).collect()
+        Ok(self.placed_halves().map(half).collect())
     }
 
     fn fit(&mut self, regions: usize) {

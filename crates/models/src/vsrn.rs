@@ -5,7 +5,9 @@
 mod captions;
 
 use nextpair_data::Side;
-use nextpair_kernels::ops::{Groups, abs, add, gather, linear, relate, unit_columns, unit_rows};
+use nextpair_kernels::ops::{
+    Groups, Tables, abs, add, gather, linear, scale, unit_columns, unit_rows,
+};
 use nextpair_kernels::{Encoded, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -116,7 +118,10 @@ impl Vsrn {
             Ok::<_, Error>(linear(rows, of("weight")?, of("bias")?)?)
         };
         let (queries, keys, values) = (part("theta", rows)?, part("phi", rows)?, part("g", rows)?);
-        let taken = part("out", &relate(&queries, &keys, &values, each)?)?;
+        let count = rows.matrix_shape()?.0;
+        let regions = Tables::within(&(0..=count).step_by(each).collect::<Vec<_>>())?;
+        let affinities = scale(&regions.products(&queries, &keys)?, 1.0 / each as f64)?;
+        let taken = part("out", &regions.sums(&affinities, &values)?)?;
         let taken = pass.batch_norm(&format!("gcn.{number}.bn"), &taken, &Groups::Columns)?;
         Ok(add(&taken, rows)?)
     }
@@ -171,14 +176,15 @@ impl Architecture for Vsrn {
         let rows = pass.dropout(Layer::Inputs, Side::Image, &rows)?;
         let (weight, bias) = (pass.weight("img_fc.weight")?, pass.weight("img_fc.bias")?);
         let mut rows = layer(&rows, weight, bias, "image", "a region")?;
+        let regions: Vec<(usize, usize)> = vec![(each, self.dim); rows.matrix_shape()?.0 / each];
         if self.unit_regions {
-            rows = unit_columns(&rows, each)?;
+            rows = unit_columns(&rows, &regions, 0.0)?;
         }
         for number in 0..self.layers {
             rows = self.related(pass, (number, each), &rows)?;
         }
         // Over the regions of an image, not over the numbers of a region, as published.
-        let rows = unit_columns(&rows, each)?;
+        let rows = unit_columns(&rows, &regions, 0.0)?;
         let count = rows.matrix_shape()?.0;
         let offsets: Vec<usize> = (0..=count).step_by(each).collect();
         let states = recurrent_states(pass, "img_gru", &rows, &offsets, Reading::Forwards)?;

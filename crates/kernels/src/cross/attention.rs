@@ -58,17 +58,6 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Words that attend to regions as in SGRAF.
-    pub fn alignment() -> Self {
-        Attention {
-            temperature: 9.0,
-            normaliser: Normaliser::ClippedL2,
-            aggregation: Aggregation::Mean,
-            steps: 1,
-            normalise_memory: false,
-        }
-    }
-
     pub(crate) fn check(&self) -> Result<(), Error> {
         let finite = |setting: &'static str, value: f32| {
             if value.is_finite() {

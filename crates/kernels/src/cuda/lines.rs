@@ -57,23 +57,6 @@ pub(super) struct Paired {
     pub(super) unused: Vec<u32>,
 }
 
-impl Paired {
-    /// `(context, item)` pairs, where `queries` has the rows of an item.
-    pub(super) fn new(
-        pairs: &[(u32, u32)],
-        queries: impl Fn(usize) -> std::ops::Range<usize>,
-    ) -> Self {
-        let contexts = pairs.iter().map(|&(context, _)| context).collect();
-        let (mut firsts, mut ends, mut words) = (Vec::new(), Vec::new(), Vec::new());
-        for &(_, item) in pairs {
-            firsts.push(words.len() as u32);
-            words.extend(queries(item as usize).map(|row| row as u32));
-            ends.push(words.len() as u32);
-        }
-        Paired { contexts, firsts, ends, words, unused: Vec::new() }
-    }
-}
-
 impl Lines {
     /// Of pairs whose items have at most `most` queries, with the norms of all queries where kernels read
     /// them.

@@ -1,4 +1,4 @@
-//! Smooth functions of every number: hyperbolic tangent, logistic function, square.
+//! Smooth functions of every number: hyperbolic tangent, logistic function, square, inverse root.
 
 use nextpair_cuda::Array;
 use rayon::prelude::*;
@@ -33,12 +33,25 @@ pub fn square(tensor: &Tensor) -> Result<Tensor, Error> {
     apply(Activation { shape: tensor.shape().to_vec(), function: Function::Square }, &[tensor])
 }
 
+/// `1 / sqrt(x + 1e-16)`: of a sum of squares what scales to unit norm, with 1e-8 for zero.
+///
+/// # Errors
+/// Never on the CPU.
+pub fn inverse_root(tensor: &Tensor) -> Result<Tensor, Error> {
+    let shape = tensor.shape().to_vec();
+    apply(Activation { shape, function: Function::InverseRoot }, &[tensor])
+}
+
 #[derive(Clone, Copy)]
 enum Function {
     Tanh,
     Sigmoid,
     Square,
+    InverseRoot,
 }
+
+/// Added under roots.
+const LEAST: f32 = 1e-16;
 
 struct Activation {
     shape: Vec<usize>,
@@ -59,6 +72,7 @@ impl Activation {
             Function::Tanh => all(tanh_all),
             Function::Sigmoid => all(sigmoid_all),
             Function::Square => mapped(values, |x| x * x),
+            Function::InverseRoot => mapped(values, |x| 1.0 / (x + LEAST).sqrt()),
         }
     }
 }
@@ -73,6 +87,7 @@ impl Operation for Activation {
             Function::Tanh => x.tanh(),
             Function::Sigmoid => x.sigmoid(),
             Function::Square => x * x,
+            Function::InverseRoot => R::of(1.0) / (x + R::of(LEAST.into())).sqrt(),
         };
         inputs[0].iter().map(function).collect()
     }
@@ -94,6 +109,9 @@ impl Operation for Activation {
                 zipped(&self.values(inputs[0]), upstream, |y, g| g * y * (1.0 - y))
             }
             Function::Square => zipped(inputs[0], upstream, |x, g| 2.0 * x * g),
+            Function::InverseRoot => {
+                zipped(&self.values(inputs[0]), upstream, |y, g| -0.5 * y * y * y * g)
+            }
         })])
     }
 
@@ -102,6 +120,7 @@ impl Operation for Activation {
             Function::Tanh => "tanh_each",
             Function::Sigmoid => "sigmoid_each",
             Function::Square => "square_each",
+            Function::InverseRoot => "inverse_root",
         };
         unit.each(kernel, inputs)
     }
@@ -117,6 +136,7 @@ impl Operation for Activation {
             Function::Tanh => "tanh_backward",
             Function::Sigmoid => "sigmoid_backward",
             Function::Square => "square_backward",
+            Function::InverseRoot => "inverse_root_backward",
         };
         Ok(vec![Some(unit.each(kernel, &[inputs[0], upstream])?)])
     }
@@ -133,5 +153,7 @@ mod tests {
         {
             judge(&[tensor(1, &[rows, 7])], 1e-6, |inputs| function(&inputs[0]));
         }
+        let squares = square(&tensor(1, &[90, 7])).unwrap();
+        judge(&[squares], 1e-6, |inputs| inverse_root(&inputs[0]));
     }
 }

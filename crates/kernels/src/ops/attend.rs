@@ -43,6 +43,11 @@ impl Attend {
         unit.run(kernel, grid, &[out.into(), one.into(), other.into(), offsets, each, heads, dim])
     }
 
+    /// Items per thread at least: waking another takes as long as thousands of numbers.
+    fn items_at_once(&self) -> usize {
+        (1024 / (self.heads * self.dim).max(1)).max(1)
+    }
+
     /// The rows of every item.
     fn spans(&self) -> Vec<std::ops::Range<usize>> {
         self.offsets.windows(2).map(|span| span[0]..span[1]).collect()
@@ -70,7 +75,7 @@ impl Operation for Attend {
     fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
         let mut out = vec![0.0; self.shape().iter().product()];
         let items = out.par_chunks_exact_mut(self.heads * self.dim).zip(self.spans());
-        items.for_each(|(out, span)| {
+        items.with_min_len(self.items_at_once()).for_each(|(out, span)| {
             for (head, out) in out.chunks_exact_mut(self.dim).enumerate() {
                 for row in span.clone() {
                     let weight = inputs[0][row * self.heads + head];
@@ -111,8 +116,12 @@ impl Operation for Attend {
             (of_weights, of_rows)
         };
         let spans = self.spans();
-        let found: Vec<(Vec<f32>, Vec<f32>)> =
-            spans.into_par_iter().enumerate().map(of_item).collect();
+        let found: Vec<(Vec<f32>, Vec<f32>)> = spans
+            .into_par_iter()
+            .with_min_len(self.items_at_once())
+            .enumerate()
+            .map(of_item)
+            .collect();
         let (of_weights, of_rows): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         Ok(vec![Some(of_weights.concat()), wanted[1].then(|| of_rows.concat())])
     }

@@ -22,11 +22,23 @@ pub fn abs(tensor: &Tensor) -> Result<Tensor, Error> {
     apply(Pointwise { shape: tensor.shape().to_vec(), function: Function::Abs }, &[tensor])
 }
 
+/// `x`, or a tenth of it where it is negative, with a derivative of 1 at 0.
+///
+/// # Errors
+/// Never on the CPU.
+pub fn leaky_relu(tensor: &Tensor) -> Result<Tensor, Error> {
+    apply(Pointwise { shape: tensor.shape().to_vec(), function: Function::Leaky }, &[tensor])
+}
+
 #[derive(Clone, Copy)]
 enum Function {
     Relu,
     Abs,
+    Leaky,
 }
+
+/// What is left of negative numbers.
+const SLOPE: f32 = 0.1;
 
 struct Pointwise {
     shape: Vec<usize>,
@@ -36,7 +48,8 @@ struct Pointwise {
 impl Function {
     fn derivative(self, x: f32) -> f32 {
         match self {
-            Function::Relu if x >= 0.0 => 1.0,
+            Function::Relu | Function::Leaky if x >= 0.0 => 1.0,
+            Function::Leaky => SLOPE,
             Function::Abs if x > 0.0 => 1.0,
             Function::Abs if x < 0.0 => -1.0,
             _ => 0.0,
@@ -53,6 +66,8 @@ impl Operation for Pointwise {
         let function = |&x: &R| match self.function {
             Function::Relu => x.relu(),
             Function::Abs => x.abs(),
+            Function::Leaky if x.value() >= 0.0 => x,
+            Function::Leaky => x * R::of(SLOPE.into()),
         };
         inputs[0].iter().map(function).collect()
     }
@@ -61,6 +76,7 @@ impl Operation for Pointwise {
         let function = |&x: &f32| match self.function {
             Function::Relu => x.max(0.0),
             Function::Abs => x.abs(),
+            Function::Leaky => x.max(SLOPE * x),
         };
         Ok(inputs[0].iter().map(function).collect())
     }
@@ -79,6 +95,7 @@ impl Operation for Pointwise {
         let kernel = match self.function {
             Function::Relu => "relu",
             Function::Abs => "absolute",
+            Function::Leaky => "leaky_relu",
         };
         unit.each(kernel, inputs)
     }
@@ -93,6 +110,7 @@ impl Operation for Pointwise {
         let kernel = match self.function {
             Function::Relu => "relu_backward",
             Function::Abs => "absolute_backward",
+            Function::Leaky => "leaky_relu_backward",
         };
         Ok(vec![Some(unit.each(kernel, &[inputs[0], upstream])?)])
     }
@@ -109,6 +127,7 @@ mod tests {
         let edges = Tensor::new(vec![0.0, -0.0, 1.0, -2.0], &[4], Device::Cpu).unwrap();
         for input in [tensor(1, &[3, 7]), edges] {
             judge(std::slice::from_ref(&input), 1e-6, |inputs| relu(&inputs[0]));
+            judge(std::slice::from_ref(&input), 1e-6, |inputs| leaky_relu(&inputs[0]));
             judge(&[input], 1e-6, |inputs| abs(&inputs[0]));
         }
     }

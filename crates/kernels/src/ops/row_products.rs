@@ -3,6 +3,7 @@
 use nextpair_cuda::Array;
 
 use crate::cuda::Unit;
+use crate::elementwise::sum_of;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
@@ -44,12 +45,7 @@ impl Operation for RowDots {
 
     fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
         let both = inputs[0].chunks_exact(self.dim).zip(inputs[1].chunks_exact(self.dim));
-        let mut dot = Vec::with_capacity(1);
-        let dots = both.map(|(a, b)| {
-            crate::cross::rows::dots(a, b, &mut dot);
-            dot[0]
-        });
-        Ok(dots.collect())
+        Ok(both.map(|(a, b)| sum_of(self.dim, |at| a[at] * b[at])).collect())
     }
 
     fn backward(

@@ -29,6 +29,9 @@ struct Softmax {
     on_gpu: OnGpu,
 }
 
+/// Items per thread at least.
+const ITEMS: usize = 64;
+
 impl Softmax {
     /// The parts of all items.
     fn items<'a>(&self, mut values: &'a mut [f32]) -> Vec<&'a mut [f32]> {
@@ -38,7 +41,7 @@ impl Softmax {
 
     fn shares(&self, values: &[f32]) -> Vec<f32> {
         let mut out = values.to_vec();
-        self.items(&mut out).into_par_iter().for_each(|item| {
+        self.items(&mut out).into_par_iter().with_min_len(ITEMS).for_each(|item| {
             for column in 0..self.columns {
                 let own = item[column..].iter().step_by(self.columns);
                 let largest = own.fold(f32::NEG_INFINITY, |largest, &x| largest.max(x));
@@ -89,7 +92,8 @@ impl Operation for Softmax {
         let mut shares = self.shares(inputs[0]);
         let mut upstream = upstream.to_vec();
         let items = self.items(&mut shares).into_iter().zip(self.items(&mut upstream));
-        items.collect::<Vec<_>>().into_par_iter().for_each(|(shares, slopes)| {
+        let items = items.collect::<Vec<_>>().into_par_iter().with_min_len(ITEMS);
+        items.for_each(|(shares, slopes)| {
             for column in 0..self.columns {
                 let own = |of: &[f32], at: usize| of[at * self.columns + column];
                 let rows = shares.len() / self.columns;

@@ -1,4 +1,4 @@
-//! Columns of every item scaled to unit norm.
+//! Columns of matrices scaled to unit norm.
 
 use nextpair_cuda::Array;
 use rayon::prelude::*;
@@ -7,88 +7,125 @@ use crate::cuda::Unit;
 use crate::operation::{Operation, apply};
 use crate::{Error, Real, Tensor};
 
-/// Divides every column of each item of `each` rows by its norm over these rows. A column of zeros
-/// stays what it is.
+/// Divides every column of each matrix by its norm plus `epsilon`. The numbers are those of matrices of so
+/// many rows and columns, one after the other, such as the rows of items. A column of zeros stays what it is.
 ///
 /// # Errors
-/// If the rows do not divide into items.
-pub fn unit_columns(rows: &Tensor, each: usize) -> Result<Tensor, Error> {
-    let (count, dim) = rows.matrix_shape()?;
-    if each == 0 {
-        return Err(Error::EmptyItem { what: "rows of an item", item: 0 });
-    }
-    Error::check_len("the rows of items", count, count / each * each)?;
-    apply(UnitColumns { count, dim, each }, &[rows])
+/// If there are more or fewer numbers.
+pub fn unit_columns(
+    numbers: &Tensor,
+    matrices: &[(usize, usize)],
+    epsilon: f32,
+) -> Result<Tensor, Error> {
+    let all = matrices.iter().map(|(rows, columns)| rows * columns).sum();
+    Error::check_len("the numbers of matrices", numbers.len(), all)?;
+    let (shape, matrices) = (numbers.shape().to_vec(), matrices.to_vec());
+    apply(UnitColumns { shape, matrices, epsilon }, &[numbers])
 }
 
 struct UnitColumns {
-    count: usize,
-    dim: usize,
-    each: usize,
+    shape: Vec<usize>,
+    matrices: Vec<(usize, usize)>,
+    epsilon: f32,
 }
 
+/// Matrices per thread at least.
+const MATRICES: usize = 4;
+
 impl UnitColumns {
-    /// `1 / norm` of every column of an item, or 1 for zeros.
-    fn scales(&self, item: &[f32]) -> Vec<f32> {
-        let mut squares = vec![0.0f32; self.dim];
-        for row in item.chunks_exact(self.dim) {
-            squares.iter_mut().zip(row).for_each(|(sum, x)| *sum += x * x);
-        }
-        let scale = |square: f32| if square > 0.0 { 1.0 / square.sqrt() } else { 1.0 };
-        squares.into_iter().map(scale).collect()
+    /// The numbers of every matrix, and its columns.
+    fn parts<'a>(&self, mut numbers: &'a mut [f32]) -> Vec<(&'a mut [f32], usize)> {
+        let part = |&(rows, columns): &(usize, usize)| {
+            (numbers.split_off_mut(..rows * columns).expect("as checked"), columns)
+        };
+        self.matrices.iter().map(part).collect()
     }
+
+    /// The numbers of every matrix, the first of them, and the most columns, as kernels read them.
+    fn on_gpu(&self, unit: &Unit) -> Result<(Array<u32>, usize), Error> {
+        let mut first = 0;
+        let described = self.matrices.iter().flat_map(|&(rows, columns)| {
+            first += rows * columns;
+            [first - rows * columns, rows, columns].map(|number| number as u32)
+        });
+        let described = unit.array(&described.collect::<Vec<_>>())?;
+        let widest = self.matrices.iter().map(|&(_, columns)| columns).max();
+        Ok((described, widest.unwrap_or(0)))
+    }
+}
+
+/// The norm of every column of a matrix, and what it is multiplied by.
+fn norms(matrix: &[f32], columns: usize, epsilon: f32) -> Vec<(f32, f32)> {
+    let mut squares = vec![0.0f32; columns];
+    for row in matrix.chunks_exact(columns) {
+        squares.iter_mut().zip(row).for_each(|(sum, x)| *sum += x * x);
+    }
+    let norm = |square: f32| match square.sqrt() {
+        norm if norm > 0.0 => (norm, 1.0 / (norm + epsilon)),
+        zero => (zero, 1.0),
+    };
+    squares.into_iter().map(norm).collect()
 }
 
 impl Operation for UnitColumns {
     fn shape(&self) -> Vec<usize> {
-        vec![self.count, self.dim]
+        self.shape.clone()
     }
 
     fn formula<R: Real>(&self, inputs: &[&[R]]) -> Vec<R> {
-        let item = |item: &[R]| {
+        let (mut out, mut rest) = (Vec::with_capacity(inputs[0].len()), inputs[0]);
+        for &(rows, columns) in &self.matrices {
+            let (own, later) = rest.split_at(rows * columns);
             let norm = |column: usize| {
-                let own = item[column..].iter().step_by(self.dim);
+                let own = own[column..].iter().step_by(columns);
                 let norm = R::sum(own.map(|&x| x * x)).sqrt();
-                if norm.value() > 0.0 { norm } else { R::of(1.0) }
+                if norm.value() > 0.0 { norm + R::of(self.epsilon.into()) } else { R::of(1.0) }
             };
-            let norms: Vec<R> = (0..self.dim).map(norm).collect();
-            item.iter().zip(norms.iter().cycle()).map(|(&x, &norm)| x / norm).collect::<Vec<R>>()
-        };
-        inputs[0].chunks_exact(self.each * self.dim).flat_map(item).collect()
+            let norms: Vec<R> = (0..columns).map(norm).collect();
+            out.extend(own.iter().zip(norms.iter().cycle()).map(|(&x, &norm)| x / norm));
+            rest = later;
+        }
+        out
     }
 
     fn forward(&self, inputs: &[&[f32]]) -> Result<Vec<f32>, Error> {
         let mut out = inputs[0].to_vec();
-        out.par_chunks_exact_mut(self.each * self.dim).for_each(|item| {
-            let scales = self.scales(item);
-            for row in item.chunks_exact_mut(self.dim) {
-                row.iter_mut().zip(&scales).for_each(|(x, scale)| *x *= scale);
+        let parts = self.parts(&mut out).into_par_iter().with_min_len(MATRICES);
+        parts.for_each(|(matrix, columns)| {
+            let norms = norms(matrix, columns, self.epsilon);
+            for row in matrix.chunks_exact_mut(columns) {
+                row.iter_mut().zip(&norms).for_each(|(x, (_, scale))| *x *= scale);
             }
         });
         Ok(out)
     }
 
-    /// With `y` the unit column: `dx = (dy - y (y . dy)) / norm`.
+    /// With `n = |x|`: `dx = (dy - x (x . dy) / (n (n + epsilon))) / (n + epsilon)`.
     fn backward(
         &self,
         inputs: &[&[f32]],
         upstream: &[f32],
         _wanted: &[bool],
     ) -> Result<Vec<Option<Vec<f32>>>, Error> {
-        let item = self.each * self.dim;
         let mut out = upstream.to_vec();
-        let items = out.par_chunks_exact_mut(item).zip(inputs[0].par_chunks_exact(item));
-        items.for_each(|(out, item)| {
-            let scales = self.scales(item);
-            let mut along = vec![0.0f32; self.dim];
-            for (up, row) in out.chunks_exact(self.dim).zip(item.chunks_exact(self.dim)) {
+        let mut first = 0;
+        let parts = self.parts(&mut out).into_iter().map(|(out, columns)| {
+            first += out.len();
+            (&inputs[0][first - out.len()..first], out, columns)
+        });
+        let parts: Vec<_> = parts.collect();
+        parts.into_par_iter().with_min_len(MATRICES).for_each(|(matrix, out, columns)| {
+            let norms = norms(matrix, columns, self.epsilon);
+            let mut along = vec![0.0f32; columns];
+            for (up, row) in out.chunks_exact(columns).zip(matrix.chunks_exact(columns)) {
                 let numbers = along.iter_mut().zip(up).zip(row);
                 numbers.for_each(|((sum, g), x)| *sum += g * x);
             }
-            along.iter_mut().zip(&scales).for_each(|(sum, scale)| *sum *= scale * scale);
-            for (up, row) in out.chunks_exact_mut(self.dim).zip(item.chunks_exact(self.dim)) {
-                let columns = along.iter().zip(&scales);
-                for ((g, x), (along, scale)) in up.iter_mut().zip(row).zip(columns) {
+            let radial = along.iter_mut().zip(&norms).filter(|(_, (norm, _))| *norm > 0.0);
+            radial.for_each(|(sum, (norm, scale))| *sum *= scale / norm);
+            for (up, row) in out.chunks_exact_mut(columns).zip(matrix.chunks_exact(columns)) {
+                let numbers = along.iter().zip(&norms);
+                for ((g, x), (along, (_, scale))) in up.iter_mut().zip(row).zip(numbers) {
                     *g = (*g - x * along) * scale;
                 }
             }
@@ -97,9 +134,9 @@ impl Operation for UnitColumns {
     }
 
     fn gpu_forward(&self, unit: &Unit, inputs: &[&Array<f32>]) -> Result<Array<f32>, Error> {
-        let out = unit.empty(inputs[0].len())?;
-        let arguments = [(&out).into(), inputs[0].into(), self.each.into(), self.dim.into()];
-        let grid = Unit::numbers(self.count / self.each, self.dim);
+        let (out, (matrices, widest)) = (unit.empty(inputs[0].len())?, self.on_gpu(unit)?);
+        let grid = Unit::numbers(self.matrices.len(), widest);
+        let arguments = [(&out).into(), inputs[0].into(), (&matrices).into(), self.epsilon.into()];
         unit.run("unit_columns", grid, &arguments)?;
         Ok(out)
     }
@@ -111,10 +148,15 @@ impl Operation for UnitColumns {
         upstream: &Array<f32>,
         _wanted: &[bool],
     ) -> Result<Vec<Option<Array<f32>>>, Error> {
-        let out = unit.empty(inputs[0].len())?;
-        let arguments =
-            [(&out).into(), inputs[0].into(), upstream.into(), self.each.into(), self.dim.into()];
-        let grid = Unit::numbers(self.count / self.each, self.dim);
+        let (out, (matrices, widest)) = (unit.empty(inputs[0].len())?, self.on_gpu(unit)?);
+        let arguments = [
+            (&out).into(),
+            inputs[0].into(),
+            upstream.into(),
+            (&matrices).into(),
+            self.epsilon.into(),
+        ];
+        let grid = Unit::numbers(self.matrices.len(), widest);
         unit.run("unit_columns_backward", grid, &arguments)?;
         Ok(vec![Some(out)])
     }
@@ -129,10 +171,12 @@ mod tests {
     #[test]
     fn every_device_follows_the_formula() {
         for dim in [7, 140] {
-            judge(&[tensor(1, &[12, dim])], 1e-5, |inputs| unit_columns(&inputs[0], 4));
+            let even = [(4, dim); 3];
+            judge(&[tensor(1, &[12, dim])], 1e-5, |inputs| unit_columns(&inputs[0], &even, 0.0));
         }
-        assert!(unit_columns(&tensor(1, &[12, 7]), 5).is_err());
-        assert!(unit_columns(&tensor(1, &[12, 7]), 0).is_err());
+        let matrices = [(4, 7), (1, 3), (2, 140)];
+        judge(&[tensor(1, &[311, 1])], 1e-5, |inputs| unit_columns(&inputs[0], &matrices, 0.5));
+        assert!(unit_columns(&tensor(1, &[12, 7]), &[(5, 7), (6, 7)], 0.0).is_err());
     }
 
     #[test]
@@ -140,7 +184,7 @@ mod tests {
         for device in Device::available() {
             let rows = Tensor::new(vec![3.0, 0.0, 4.0, 0.0], &[2, 2], device).unwrap();
             let rows = rows.into_weight();
-            let found = unit_columns(&rows, 2).unwrap();
+            let found = unit_columns(&rows, &[(2, 2)], 1e-8).unwrap();
             let gradients = found.backward(&[1.0; 4]).unwrap().of(&rows).unwrap().to_f32s();
             assert!(gradients.unwrap().iter().all(|g| g.is_finite()), "{device}");
             let found = found.to_f32s().unwrap();

@@ -16,6 +16,11 @@ impl Gradients {
     pub fn of(&self, weight: &Tensor) -> Option<&Values> {
         self.by_age.get(&weight.0.age)
     }
+
+    /// Takes the gradient of a weight away, if there is one.
+    pub(crate) fn take(&mut self, weight: &Tensor) -> Option<Values> {
+        self.by_age.remove(&weight.0.age)
+    }
 }
 
 impl Tensor {
@@ -34,13 +39,21 @@ impl Tensor {
     /// # Errors
     /// If derivatives and numbers differ in number, or tensors in their device.
     pub fn backward_of(losses: &[(&Tensor, &[f32])]) -> Result<Gradients, Error> {
+        let on_device = |&(tensor, upstream): &(&Tensor, &[f32])| {
+            Ok((tensor.clone(), Values::on(tensor.device(), upstream.to_vec())?))
+        };
+        Self::backward_from(losses.iter().map(on_device).collect::<Result<_, Error>>()?)
+    }
+
+    /// The same with derivatives that are on their device already.
+    pub(crate) fn backward_from(losses: Vec<(Tensor, Values)>) -> Result<Gradients, Error> {
         let mut gradients = Gradients::default();
         // No tensor is older than its inputs: taken youngest first, a gradient is complete before it
         // is passed on.
         let mut open: BTreeMap<u64, (Tensor, Values)> = BTreeMap::new();
-        for &(tensor, upstream) in losses {
+        for (tensor, upstream) in losses {
             Error::check_len("the derivatives", upstream.len(), tensor.len())?;
-            pass_on(&mut open, tensor, Values::on(tensor.device(), upstream.to_vec())?)?;
+            pass_on(&mut open, &tensor, upstream)?;
         }
         while let Some((age, (tensor, gradient))) = open.pop_last() {
             let Some(origin) = &tensor.0.origin else {

@@ -64,7 +64,7 @@ impl Values {
         })
     }
 
-    pub(super) fn add(&mut self, other: &Values) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, other: &Values) -> Result<(), Error> {
         match (self, other) {
             (Values::Cpu(sum), Values::Cpu(part)) => {
                 sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);

@@ -13,13 +13,16 @@ use nextpair_models::{
 
 use crate::small;
 
+/// Images and captions: more pairs than are computed at once.
+const COUNT: usize = 7;
+
 #[test]
 fn every_way_to_a_score_gives_the_same() {
     let pairs: Vec<(u32, u32)> = vec![(0, 0), (3, 1), (3, 4), (4, 2)];
     for (name, config) in small::configs() {
         let scored = |device: Device| {
             let model = small::model(&config, 1, device);
-            let batch = small::batch(&config, 5, 2, device);
+            let batch = small::batch(&config, COUNT, 2, device);
             let images = model.encode_images(&batch.images).unwrap();
             let texts = model.encode_texts(&batch.texts).unwrap();
             let comparison = model.comparison().unwrap();
@@ -32,7 +35,7 @@ fn every_way_to_a_score_gives_the_same() {
         for device in Device::available() {
             let (model, images, texts, some, all) = scored(device);
             for (((image, text), some), plain) in pairs.iter().zip(&some).zip(&plain) {
-                let one = all[*image as usize * 5 + *text as usize];
+                let one = all[*image as usize * COUNT + *text as usize];
                 assert!((one - some).abs() <= 1e-6, "{name}: {one} {some}");
                 assert!((one - plain).abs() <= 4e-6, "{name} on {device}: {one} {plain}");
             }
@@ -40,18 +43,18 @@ fn every_way_to_a_score_gives_the_same() {
             for side in [Side::Image, Side::Text] {
                 let (rows, columns) = side.own_and_other(&images, &texts);
                 let similarity = model.similarity(side, rows, columns).unwrap();
-                let every: Vec<u32> = (0..5).collect();
-                let mut tile = vec![0.0; 25];
+                let every: Vec<u32> = (0..COUNT as u32).collect();
+                let mut tile = vec![0.0; COUNT * COUNT];
                 similarity.tile(&every, &every, &mut tile).unwrap();
                 let error = similarity.tile_error(&every, &every);
-                for row in 0..5 {
+                for row in 0..COUNT as u32 {
                     let mut exact = [0.0; 2];
                     similarity.exact(row, &[4, 1], &mut exact).unwrap();
                     for (column, exact) in [4, 1].into_iter().zip(exact) {
-                        let at = row as usize * 5 + column;
+                        let at = row as usize * COUNT + column;
                         assert!((f64::from(tile[at]) - exact).abs() <= error, "{name} {side}");
                         let (image, text) = side.image_and_text(row as usize, column);
-                        let score = f64::from(all[image * 5 + text]);
+                        let score = f64::from(all[image * COUNT + text]);
                         assert!((score - exact).abs() <= 1e-6, "{name} {side} {score} {exact}");
                     }
                 }

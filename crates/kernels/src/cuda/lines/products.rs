@@ -1,7 +1,7 @@
 //! Small products of the queries of pairs with their contexts: on matrix units where scores are in half
 //! precision, and in single precision elsewhere.
 
-use nextpair_cuda::{Array, Grid, Pointer};
+use nextpair_cuda::{Array, Grid};
 
 use super::Lines;
 use crate::cuda::Unit;
@@ -65,52 +65,6 @@ impl Unit {
     }
 }
 
-/// Blocks for products in single precision with so many contexts of `rows` and so many items. A warp has 3
-/// rows, and a block 36: the numbers of queries come to its cache once.
-fn rows_grid(contexts: usize, rows: usize, items: usize) -> Grid {
-    let blocks = (contexts as u32, rows.div_ceil(36) as u32, items as u32);
-    Grid { blocks, threads: 12 * 32, shared: 0 }
-}
-
-/// Products in single precision, each with the same bits whatever else is in a call.
-impl Unit {
-    /// Of queries and the padded rows of some contexts: queries by contexts by rows. Offsets are those of
-    /// items of queries, on the host and on the device; queries and rows are arrays from some place on.
-    pub(in crate::cuda) fn multiply_all_rows(
-        &self,
-        queries: (Pointer, &[usize], &Array<u32>),
-        contexts: (Pointer, usize),
-        (rows, dim): (usize, usize),
-    ) -> Result<Array<f32>, Error> {
-        let (values, offsets, on_device) = queries;
-        let items = offsets.len() - 1;
-        let out = self.empty((offsets[items] - offsets[0]) * contexts.1 * rows)?;
-        let arguments = [
-            (&out).into(),
-            values.into(),
-            on_device.into(),
-            contexts.0.into(),
-            rows.into(),
-            dim.into(),
-        ];
-        self.run("multiply_all_rows", rows_grid(contexts.1, rows, items), &arguments)?;
-        Ok(out)
-    }
-
-    /// Of the padded rows of each of `count` contexts.
-    pub(in crate::cuda) fn multiply_own_rows(
-        &self,
-        padded: &Array<f32>,
-        count: usize,
-        (rows, dim): (usize, usize),
-    ) -> Result<Array<f32>, Error> {
-        let out = self.empty(count * rows * rows)?;
-        let arguments = [(&out).into(), padded.into(), rows.into(), dim.into()];
-        self.run("multiply_own_rows", rows_grid(count, rows, 1), &arguments)?;
-        Ok(out)
-    }
-}
-
 impl Lines {
     /// Products of `left`, lines of numbers, with the rows of the contexts of the pairs in a table:
     /// lines by rows.
@@ -127,7 +81,9 @@ impl Lines {
             let grid = Grid::plane(self.count, self.rows.div_ceil(40), 256);
             return unit.run("multiply_by_rows_tf32", grid, &arguments);
         }
-        unit.run("multiply_by_rows", rows_grid(self.count, self.rows, 1), &arguments)
+        // A warp has 3 rows, and a block 36: the numbers of queries come to its cache once.
+        let grid = Grid::plane(self.count, self.rows.div_ceil(36), 12 * 32);
+        unit.run("multiply_by_rows", grid, &arguments)
     }
 
     /// Adds, to `keep` times what is there, the rows of the contexts of the pairs in a table, with the

@@ -1,6 +1,6 @@
 //! The threshold between matched and mismatched words, found on the way through a batch.
 
-use crate::cross::{Products, Thresholds};
+use crate::Error;
 
 /// Words of correctly ranked captions that a threshold needs.
 const WORDS: usize = 200;
@@ -9,32 +9,25 @@ const WORDS: usize = 200;
 const MOVE: f64 = 0.7;
 
 /// The scores of a batch, and the thresholds on the way.
-#[derive(Clone, Debug)]
-pub struct MinedBatch {
+pub(super) struct MinedBatch {
     /// Images by captions.
-    pub scores: Vec<f32>,
+    pub(super) scores: Vec<f32>,
     /// Of every caption.
-    pub thresholds: Vec<f32>,
+    pub(super) thresholds: Vec<f32>,
     /// The thresholds of training and of evaluation after the batch.
-    pub after: [f64; 2],
-}
-
-/// The captions of a batch, longest first.
-pub(super) fn order(lengths: &[usize]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..lengths.len()).collect();
-    order.sort_by_key(|&caption| std::cmp::Reverse(lengths[caption]));
-    order
+    pub(super) after: [f64; 2],
 }
 
 /// Scores the captions of a batch, longest first. The threshold of a caption is that of the words of
 /// the captions before it that rank their own image first, and 0 while these have too few words.
+/// `column` has, of a caption and its threshold, the score of every image and the largest products of its
+/// words, image after image.
 pub(super) fn mine(
-    (kernel, products): (Thresholds, &Products),
-    images: usize,
-    lengths: &[usize],
+    (images, lengths): (usize, &[usize]),
     penalty: f64,
     before: [f64; 2],
-) -> MinedBatch {
+    column: impl Fn(usize, f32) -> Result<(Vec<f32>, Vec<f32>), Error>,
+) -> Result<MinedBatch, Error> {
     let captions = lengths.len();
     let mut found = MinedBatch {
         scores: vec![0.0; images * captions],
@@ -42,10 +35,12 @@ pub(super) fn mine(
         after: before,
     };
     let (mut matched, mut mismatched) = (Vec::new(), Vec::new());
-    for caption in order(lengths) {
+    let mut order: Vec<usize> = (0..captions).collect();
+    order.sort_by_key(|&caption| std::cmp::Reverse(lengths[caption]));
+    for caption in order {
         let threshold = found.after[0] as f32;
         found.thresholds[caption] = threshold;
-        let (column, tops) = kernel.column(products, caption, threshold);
+        let (column, tops) = column(caption, threshold)?;
         for (image, &score) in column.iter().enumerate() {
             found.scores[image * captions + caption] = score;
         }
@@ -69,7 +64,7 @@ pub(super) fn mine(
             found.after = [0.0; 2];
         }
     }
-    found
+    Ok(found)
 }
 
 /// The thresholds of training and of evaluation, given products of matched and mismatched words. With
