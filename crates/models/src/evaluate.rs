@@ -6,7 +6,7 @@ use nextpair_data::Progress;
 use nextpair_engine::{Recall, ranks};
 use serde::{Deserialize, Serialize};
 
-use crate::{Corpus, Encodings, Error, Model, Pair};
+use crate::{Corpus, Encodings, Error, Model};
 
 /// Recall in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -171,28 +171,6 @@ pub fn evaluate_ranks(
     whole.image = Retrieval::mean(&of_image);
     whole.rsum = whole.text.sum() + whole.image.sum();
     Ok((whole, all_ranks))
-}
-
-/// Evaluates a model on pairs, among themselves: the captions of an item are those that it has pairs with.
-pub fn evaluate_pairs(
-    model: &Model,
-    corpus: &Corpus,
-    pairs: &[Pair],
-    progress: &dyn Progress,
-) -> Result<Evaluation, Error> {
-    if pairs.is_empty() {
-        return Err(Error::setting("pairs", "there are none to evaluate".to_owned()));
-    }
-    let mut items: Vec<usize> = pairs.iter().map(|pair| pair.item).collect();
-    items.sort_unstable();
-    items.dedup();
-    let image = |pair: &Pair| items.partition_point(|&item| item < pair.item) as u32;
-    let mut answers: Vec<(u32, usize)> =
-        pairs.iter().map(|pair| (image(pair), pair.caption)).collect();
-    answers.sort_unstable();
-    let (image_of, captions): (Vec<u32>, Vec<usize>) = answers.into_iter().unzip();
-    let ranks = ranks_among(model, corpus, (&items, &captions), &image_of, progress)?;
-    Ok(Evaluation::of(&ranks))
 }
 
 /// Ranks images and captions for each other; `image_of` has the place of every caption's image.

@@ -59,7 +59,7 @@ pub use dropout::{Dropout, Layer};
 pub use encoder::Encoders;
 pub use encodings::Encodings;
 pub use error::Error;
-pub use evaluate::{Evaluation, QueryRanks, Retrieval, evaluate, evaluate_pairs, evaluate_ranks};
+pub use evaluate::{Evaluation, QueryRanks, Retrieval, evaluate, evaluate_ranks};
 pub use folder::{ModelFolder, Spec, epochs_of};
 pub use gpo::Gpo;
 pub use heads::Heads;

@@ -12,8 +12,8 @@ use nextpair_kernels::{Device, Tensor};
 
 use super::{ModelFolder, Position, SPEC, Spec, resealed};
 use crate::{
-    Choice, Config, Corpus, Error, Evaluation, Model, Setting, Training, evaluate, evaluate_pairs,
-    evaluate_ranks, tensor_file, train,
+    Choice, Config, Corpus, Error, Evaluation, Model, Setting, Training, evaluate, evaluate_ranks,
+    tensor_file, train,
 };
 
 mod average;
@@ -314,15 +314,6 @@ fn folds_are_evaluated_by_themselves_and_averaged() {
     assert!((whole.image.r5 - within).abs() < 1e-9, "{within}");
     let error = evaluate(&model, &corpus, &items, 7, &()).unwrap_err().to_string();
     assert!(error.contains("24 images do not divide into 7 folds"), "{error}");
-    // All pairs of the items are the items; of one caption each, that one counts. Their order does not matter.
-    let mut pairs = corpus.pairs(&items, Choice::All, 0);
-    pairs.rotate_left(50);
-    let found = evaluate_pairs(&model, &corpus, &pairs, &()).unwrap();
-    assert_eq!(found, evaluate(&model, &corpus, &items, 1, &()).unwrap());
-    let found =
-        evaluate_pairs(&model, &corpus, &corpus.pairs(&items, Choice::First, 0), &()).unwrap();
-    assert_eq!((found.images, found.captions), (24, 24));
-    assert!(evaluate_pairs(&model, &corpus, &[], &()).is_err());
 }
 
 #[test]
