@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub(super) use intervals::{Intervals, Row};
 pub(super) use lines::{Lines, MOST_BANDS, Point, Series};
 pub(super) use map::{Panel, map};
-pub(super) use raster::SCALE;
+pub(super) use raster::{SCALE, png};
 
 use super::gallery::jpeg;
 use super::page::escaped;
@@ -183,7 +183,7 @@ impl Chart {
             }
             ((MARGIN + tile.place.0, top + tile.place.1), image)
         });
-        raster::png(&self.standalone(), pictures)
+        png(&self.standalone(), pictures)
     }
 
     fn svg(&self, attributes: &str, style: &str, margin: f64, height: f64, body: &str) -> String {
@@ -275,12 +275,12 @@ fn number(value: f64) -> String {
 }
 
 /// Estimates the width of a text.
-fn text_width(text: &str, size: f64) -> f64 {
+pub(super) fn text_width(text: &str, size: f64) -> f64 {
     0.56 * size * text.chars().count() as f64
 }
 
 /// Divides a text into lines of at most this width, at spaces. An empty text has none.
-fn wrapped(text: &str, size: f64, width: f64) -> Vec<&str> {
+pub(super) fn wrapped(text: &str, size: f64, width: f64) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {

@@ -31,6 +31,7 @@ pub mod page;
 mod pool_map;
 mod rehearsal;
 mod sections;
+mod sheet;
 mod table;
 mod tiles;
 mod tsne;
@@ -51,6 +52,7 @@ pub use live::{LiveReport, live_news};
 use memory::Memory;
 pub use rehearsal::write_rehearsal;
 use sections::Sections;
+pub use sheet::contact_sheet;
 
 /// The most characters of a currency.
 const LONGEST_CURRENCY: usize = 8;

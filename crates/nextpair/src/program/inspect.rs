@@ -3,7 +3,6 @@
 mod features;
 mod page;
 mod samples;
-mod sheet;
 pub(crate) mod words;
 
 use std::io::Write;
@@ -13,7 +12,7 @@ use std::process::ExitCode;
 use crate::data::dataset::Dataset;
 use crate::data::text::{SplitWords, Vocabulary};
 use crate::data::{AtomicFile, Progress};
-use anyhow::{Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use serde::Serialize;
 
 use crate::program::next;
@@ -21,6 +20,7 @@ use crate::program::numbers::{grouped, in_usual_order};
 use crate::program::progress::Bar;
 use crate::program::streams::print;
 use crate::report::card::Card;
+use crate::report::contact_sheet;
 use features::FeatureStatistics;
 use words::Words;
 
@@ -143,7 +143,12 @@ fn kind(path: &Path) -> Result<Kind> {
 
 fn write_sheet(path: &Path, inspection: &Inspection, cards: &[Card]) -> Result<()> {
     let bytes = match kind(path)? {
-        Kind::Png => sheet::draw(inspection, cards)?,
+        Kind::Png => {
+            let synthetic = if inspection.synthetic { ", synthetic" } else { "" };
+            let items = grouped(inspection.items);
+            let head = format!("{}: {} of {items} items{synthetic}", inspection.name, cards.len());
+            contact_sheet(&head, cards).map_err(Error::msg).context("cannot draw the sheet")?
+        }
         Kind::Html => page::write(inspection, cards)?.into_bytes(),
     };
     let mut file = AtomicFile::create(path)?;

@@ -13,7 +13,7 @@ pub(crate) const SCALE: f32 = 2.0;
 
 /// Renders one of our charts to PNG. The font is embedded, so that the result is the same
 /// everywhere. Pictures are put on top of it, each with its upper left corner at a point.
-pub(super) fn png(
+pub(crate) fn png(
     svg: &str,
     pictures: impl Iterator<Item = ((f64, f64), RgbImage)>,
 ) -> Result<Vec<u8>, String> {
