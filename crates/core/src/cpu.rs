@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-/// The vector instructions that this CPU has and nobody switched off.
+/// The vector instructions that this CPU has and that are not switched off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
     /// AVX2 and FMA (x86-64-v3).

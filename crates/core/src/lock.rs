@@ -8,9 +8,9 @@ use crate::{AtomicFile, Error, ordinary, system};
 
 const NAME: &str = ".lock";
 
-/// Attempts to take a lock. A released lock lasts a moment longer if a child process was just being
-/// started: the child has the file open until it becomes another program. And those who only ask
-/// whether it is held share it for a moment. (Many that ask without a pause could keep it for all tries.)
+/// Attempts to take a lock. A released lock lasts a moment longer while a child process starts, which has the file open
+/// until it becomes another program. [`FolderLock::is_held`] shares the lock for a moment. (Many such calls without a pause
+/// could keep it for all tries.)
 const TRIES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_keeps_nobody_from_taking() {
+    fn lock_queries_do_not_block_takers() {
         let folder = tempfile::tempdir().unwrap();
         let taken = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -128,18 +128,18 @@ pub struct Matrix {
     dtype: Dtype,
     parts: Vec<Part>,
     /// The selected rows, if this is a selection.
-    chosen: Option<Chosen>,
+    chosen: Option<RowSelection>,
 }
 
 /// A selection of rows, in any order.
 #[derive(Clone, Debug)]
-struct Chosen {
+struct RowSelection {
     places: Arc<[u32]>,
     /// Rows per selected place: 1, or the local vectors of a flattened item.
     each: usize,
 }
 
-impl Chosen {
+impl RowSelection {
     fn place(&self, row: usize) -> usize {
         match self.each {
             1 => self.places[row] as usize,
@@ -245,7 +245,10 @@ impl Matrix {
     /// The local vectors of all items, each as a row of its own.
     pub fn flattened(&self) -> Matrix {
         let part = |p: &Part| Part { first: p.first * self.locals, bytes: p.bytes.clone() };
-        let chosen = |c: &Chosen| Chosen { each: c.each * self.locals, places: c.places.clone() };
+        let chosen = |c: &RowSelection| RowSelection {
+            each: c.each * self.locals,
+            places: c.places.clone(),
+        };
         Matrix {
             start: self.start * self.locals,
             rows: self.rows * self.locals,
@@ -266,7 +269,7 @@ impl Matrix {
             u32::try_from(self.place(row)).expect("views are of at most 2^32 rows")
         };
         let places: Arc<[u32]> = rows.into_iter().map(place).collect();
-        let (rows, chosen) = (places.len(), Some(Chosen { places, each: 1 }));
+        let (rows, chosen) = (places.len(), Some(RowSelection { places, each: 1 }));
         Matrix { start: 0, rows, chosen, ..self.clone() }
     }
 
@@ -289,7 +292,7 @@ impl Matrix {
         let places = own.chain((0..other.rows).map(|row| extent + other.place(row)));
         let place = |place| u32::try_from(place).expect("views are of at most 2^32 rows");
         let places: Arc<[u32]> = places.map(place).collect();
-        let (rows, chosen) = (places.len(), Some(Chosen { places, each: 1 }));
+        let (rows, chosen) = (places.len(), Some(RowSelection { places, each: 1 }));
         Some(Matrix { start: 0, rows, parts, chosen, ..*self })
     }
 

@@ -11,13 +11,11 @@ pub struct Picks {
     pub picks: Vec<Pick>,
     /// Items in the pool that the strategy chose from.
     pub pool: usize,
-    /// Pool items that it could not choose, because they look like those that annotators refused.
-    /// `None` if nobody asked for that.
+    /// Pool items left out because they look like refused ones. `None` if that was not asked for.
     pub left_out: Option<usize>,
     /// Pool items with at least one hit, for strategies that look at hits.
     pub hard_negatives: Option<u64>,
-    /// Pool items that it could not choose, because they are duplicates. `None` if nobody asked for
-    /// that.
+    /// Pool items left out as duplicates. `None` if that was not asked for.
     pub duplicates: Option<usize>,
     /// The thresholds of the anchors; empty for strategies without hits.
     pub thresholds: Vec<f64>,
@@ -29,7 +27,7 @@ pub struct Picks {
     pub effect: Option<Effect>,
 }
 
-/// What a batch changes, by the measure of its strategy: less is better.
+/// The effect of a batch on the measure of its strategy: less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Effect {

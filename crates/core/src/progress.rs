@@ -118,9 +118,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Heard(Mutex<Vec<String>>);
+    struct Recorder(Mutex<Vec<String>>);
 
-    impl Progress for Heard {
+    impl Progress for Recorder {
         fn start(&self, phase: &'static str, total: u64) {
             self.0.lock().unwrap().push(format!("{phase} of {total}"));
         }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn inner_phases_are_remarks_of_the_outer_one() {
-        let heard = Heard::default();
+        let heard = Recorder::default();
         heard.start("training", 10);
         let within = Within::new(&heard, "dev", &[("images", 4)]);
         within.start("images", 1000);

@@ -3,7 +3,7 @@
 //!
 //! | | Linux | macOS | Windows |
 //! | --- | --- | --- | --- |
-//! | locks | advisory (`flock`) | advisory (`flock`) | a byte far behind the end of the file, so that they keep nobody from reading |
+//! | locks | advisory (`flock`) | advisory (`flock`) | a byte far behind the end of the file, so that reads are not blocked |
 //! | replacing a file | always | always | refused while it is mapped, or open in a way that forbids it: [`Error::InUse`] |
 //! | a name survives a power loss | the folder is synced | the folder is synced | left to the file system's journal |
 //! | a mapped file becomes shorter | SIGBUS is answered with a message | the same | impossible; a page that cannot be read is answered with a message |
@@ -68,8 +68,8 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     here::sync_folder(folder)
 }
 
-/// Waits for the lock of an open file. Locks are between those who ask for them: they keep nobody from reading or
-/// writing. Closing the file releases its lock, and so does the end of the process, however it ends.
+/// Waits for the lock of an open file. Locks are advisory: they do not stop reads or writes. Closing the file releases
+/// its lock, and so does the end of the process, however it ends.
 pub fn lock(file: &File) -> io::Result<()> {
     here::lock(file)
 }
@@ -84,8 +84,8 @@ pub fn unlock(file: &File) -> io::Result<()> {
     here::unlock(file)
 }
 
-/// Returns whether a process holds the [`lock`] of the file at `path`; `None` if that cannot be told. Those who ask
-/// share the lock for a moment, in which [`try_lock`] fails.
+/// Returns whether a process holds the [`lock`] of the file at `path`; `None` if that is unknown. The check shares the
+/// lock for a moment, in which [`try_lock`] fails.
 pub(crate) fn is_locked(path: &Path) -> Option<bool> {
     let file = match crate::ordinary::open(path) {
         Ok(file) => file,
@@ -148,8 +148,8 @@ pub fn own_memory() -> Option<u64> {
     here::own_memory()
 }
 
-/// Keeps freed memory for the next request instead of giving it back. Call it before other threads start. Only
-/// glibc's allocator can be told.
+/// Keeps freed memory for the next request instead of returning it to the system. Call it before other threads start.
+/// Only glibc's allocator has this option.
 pub fn keep_freed_memory() {
     here::keep_freed_memory();
 }

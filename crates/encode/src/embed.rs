@@ -18,7 +18,7 @@ use nextpair_data::{Dtype, Growing, Progress, Side, first_difference, npy};
 use rayon::prelude::*;
 
 use crate::{Error, ImageEncoder, Pca, TextEncoder, Worker};
-use rows::{Captions, Images, Made, Rows};
+use rows::{Captions, Encoded, Images, Rows};
 
 /// The growing files, in the order they are opened.
 const NUMBERS: usize = 0;
@@ -189,7 +189,7 @@ fn make(
     while (files.done() as usize) < rows.count() {
         let start = files.done() as usize;
         let chunk = start..(start + rows.chunk()).min(rows.count());
-        let made: Vec<Made> = chunk
+        let made: Vec<Encoded> = chunk
             .clone()
             .into_par_iter()
             .with_max_len(1)
@@ -201,9 +201,9 @@ fn make(
             .collect::<Result<_, Error>>()?;
         for (at, made) in chunk.clone().zip(made) {
             let stored = match made {
-                Made::Row(numbers) => Some(encoded(&numbers, shape.dtype)),
-                Made::Nothing => None,
-                Made::Bad(what) => Some(Err(what)),
+                Encoded::Row(numbers) => Some(encoded(&numbers, shape.dtype)),
+                Encoded::Nothing => None,
+                Encoded::Bad(what) => Some(Err(what)),
             };
             let mut place = -1;
             match stored {

@@ -37,7 +37,7 @@ use crate::Error;
 use crate::hash::{sha256, whole_path};
 use cut::{Segment, cut, prune};
 use normalise::normalise;
-use operators::Refused;
+use operators::UnsupportedNode;
 use plan::{Plan, Step};
 use sizes::Sizes;
 use within::Bench;
@@ -153,7 +153,7 @@ impl Graph {
             other => other,
         })?;
         let plan = Arc::new(Plan::new(steps, &inputs, &output));
-        let checked = Checked { inputs, sizes, seen: seen.into_iter().collect() };
+        let checked = CheckedSizes { inputs, sizes, seen: seen.into_iter().collect() };
         let sizes = Arc::new(Mutex::new(checked));
         Ok(Model { path, output, plan, sizes, is_deep, limit })
     }
@@ -169,7 +169,7 @@ fn prepare(
     output: &str,
     shapes: Option<&[Vec<usize>]>,
 ) -> Result<(GraphProto, ModelProto, Sizes), Error> {
-    let refused = |Refused { operator, output, what }| Error::Operator {
+    let refused = |UnsupportedNode { operator, output, what }| Error::Operator {
         path: path.to_path_buf(),
         operator,
         output,
@@ -194,13 +194,13 @@ fn prepare(
 
 /// Sizes of values, with the sizes of inputs that are within the limits.
 #[derive(Debug)]
-struct Checked {
+struct CheckedSizes {
     inputs: Vec<String>,
     sizes: Sizes,
     seen: HashSet<Vec<Vec<usize>>>,
 }
 
-impl Checked {
+impl CheckedSizes {
     fn check(&mut self, inputs: &[Value], pool: &Arc<ThreadPool>) -> Result<(), String> {
         let shapes: Vec<_> = inputs.iter().map(|input| input.shape().to_vec()).collect();
         if self.seen.contains(&shapes) {
@@ -250,7 +250,7 @@ pub(crate) struct Model {
     pub(crate) path: PathBuf,
     pub(crate) output: String,
     plan: Arc<Plan>,
-    sizes: Arc<Mutex<Checked>>,
+    sizes: Arc<Mutex<CheckedSizes>>,
     is_deep: bool,
     limit: Duration,
 }

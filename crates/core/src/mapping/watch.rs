@@ -19,28 +19,28 @@ use crate::{Error, system};
 /// An entry of the list: one mapped file, or none at the moment. Entries are reused and never
 /// freed, so that walking the list is always safe.
 #[derive(Debug)]
-struct Place {
+struct Entry {
     /// The first address; 0 while nothing is mapped here.
     start: AtomicUsize,
     /// The address after the last byte.
     end: AtomicUsize,
     /// Origin of the current mapping, owned by its [`Watched`].
     origin: AtomicPtr<Origin>,
-    next: AtomicPtr<Place>,
+    next: AtomicPtr<Entry>,
 }
 
 /// The entry added last.
-static LAST: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
+static LAST: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
 
 /// Entries without a mapping. All code but the handler holds this lock while it changes an entry or
 /// follows its origin.
-static FREE: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
+static FREE: Mutex<Vec<&'static Entry>> = Mutex::new(Vec::new());
 
 /// An entry in the list for as long as a mapping lives.
 #[derive(Debug)]
 pub(super) struct Watched {
     origin: Arc<Origin>,
-    place: &'static Place,
+    place: &'static Entry,
 }
 
 impl Watched {
@@ -49,7 +49,7 @@ impl Watched {
         let origin = Arc::new(origin);
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         let place = free.pop().unwrap_or_else(|| {
-            let place: &'static Place = Box::leak(Box::new(Place {
+            let place: &'static Entry = Box::leak(Box::new(Entry {
                 start: AtomicUsize::new(0),
                 end: AtomicUsize::new(0),
                 origin: AtomicPtr::new(ptr::null_mut()),
@@ -81,8 +81,8 @@ impl Drop for Watched {
 }
 
 /// All entries, the last first.
-fn places() -> impl Iterator<Item = &'static Place> {
-    let at = |pointer: *mut Place| {
+fn places() -> impl Iterator<Item = &'static Entry> {
+    let at = |pointer: *mut Entry| {
         // SAFETY: the list holds leaked places and ends with null.
         unsafe { pointer.as_ref() }
     };
@@ -107,7 +107,7 @@ fn changed() -> Option<Error> {
 ///
 /// Without this, a mapped file that became shorter ends the process by SIGBUS, and checked data
 /// that is gone makes it panic. Call this once, in a program, before the work starts; a library
-/// should not end the process. Windows lets nobody shorten a mapped file; there it is a disk or a server
+/// should not end the process. Windows does not let a mapped file be shortened; there the cause is a disk or a server
 /// that is gone.
 ///
 /// Where a change lets the read finish, the reader compares the file and returns

@@ -71,8 +71,8 @@ pub(super) fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The upper half of the place of the byte that is locked. Windows keeps others from reading what is locked, so that it must be where
-/// no file has bytes.
+/// The upper half of the offset of the locked byte. Windows locks block reads, so the byte lies beyond the end of any
+/// file.
 const LOCKED: u32 = 0x4000_0000;
 
 fn far_behind() -> OVERLAPPED {
@@ -114,7 +114,7 @@ pub(super) fn unlock(file: &File) -> io::Result<()> {
     check(unsafe { UnlockFileEx(file.as_raw_handle(), 0, 1, 0, &mut place) })
 }
 
-/// A file that is open or mapped is an access denied to whoever renames over it.
+/// Renaming over an open or mapped file fails with an access denied.
 pub(super) fn is_in_use(error: &io::Error) -> bool {
     let codes = [ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION, ERROR_USER_MAPPED_FILE];
     is_one_of(error, &codes)
@@ -124,10 +124,10 @@ fn is_one_of(error: &io::Error, codes: &[u32]) -> bool {
     error.raw_os_error().is_some_and(|code| codes.contains(&(code as u32)))
 }
 
-/// Windows is not told: it reads ahead by itself.
+/// No advice: Windows reads ahead by itself.
 pub(super) fn will_need(_: &Mmap, _: Range<usize>) {}
 
-/// Windows is not told: pages leave when memory is wanted.
+/// No advice: Windows releases pages when memory is short.
 pub(super) fn done_with(_: &Mmap, _: Range<usize>) {}
 
 pub(super) fn free_space(folder: &Path) -> io::Result<u64> {

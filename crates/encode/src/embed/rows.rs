@@ -6,7 +6,7 @@ use nextpair_data::{Side, picture};
 use crate::{Error, ImageEncoder, TextEncoder, Worker};
 
 /// The result for one item or caption.
-pub(super) enum Made {
+pub(super) enum Encoded {
     /// Its features.
     Row(Vec<f32>),
     /// There is nothing to encode.
@@ -28,7 +28,7 @@ pub(super) trait Rows: Sync {
     fn shape(&self) -> (usize, usize);
     /// Encodes one item or caption. An error is one of the encoder itself, which would affect every
     /// row.
-    fn make(&self, worker: &Worker, at: usize) -> Result<Made, Error>;
+    fn make(&self, worker: &Worker, at: usize) -> Result<Encoded, Error>;
     /// A name for people.
     fn name(&self, at: usize) -> String;
     /// Whether to fit principal components on it, if there is a training split.
@@ -63,12 +63,12 @@ impl Rows for Images<'_> {
         (self.encoder.locals(), self.encoder.dim())
     }
 
-    fn make(&self, worker: &Worker, at: usize) -> Result<Made, Error> {
+    fn make(&self, worker: &Worker, at: usize) -> Result<Encoded, Error> {
         let item = self.dataset.items().get(at);
-        let Some(file) = self.dataset.image_path(&item) else { return Ok(Made::Nothing) };
+        let Some(file) = self.dataset.image_path(&item) else { return Ok(Encoded::Nothing) };
         match picture::read(&file) {
             Ok(picture) => row(self.encoder.encode(worker, &picture)),
-            Err(error) => Ok(Made::Bad(error.to_string())),
+            Err(error) => Ok(Encoded::Bad(error.to_string())),
         }
     }
 
@@ -111,7 +111,7 @@ impl Rows for Captions<'_> {
         (1, self.encoder.dim())
     }
 
-    fn make(&self, worker: &Worker, at: usize) -> Result<Made, Error> {
+    fn make(&self, worker: &Worker, at: usize) -> Result<Encoded, Error> {
         let (_, caption) = self.caption(at);
         row(self.encoder.encode(worker, &caption))
     }
@@ -141,11 +141,11 @@ impl Captions<'_> {
 }
 
 /// Checks the output of an encoder.
-fn row(encoded: Result<Vec<f32>, Error>) -> Result<Made, Error> {
+fn row(encoded: Result<Vec<f32>, Error>) -> Result<Encoded, Error> {
     Ok(match encoded {
-        Ok(numbers) if numbers.iter().all(|number| number.is_finite()) => Made::Row(numbers),
-        Ok(_) => Made::Bad("the encoder gave a number that is not finite".to_owned()),
+        Ok(numbers) if numbers.iter().all(|number| number.is_finite()) => Encoded::Row(numbers),
+        Ok(_) => Encoded::Bad("the encoder gave a number that is not finite".to_owned()),
         Err(error) if error.is_of_any_input() => return Err(error),
-        Err(error) => Made::Bad(error.to_string()),
+        Err(error) => Encoded::Bad(error.to_string()),
     })
 }

@@ -6,7 +6,7 @@ use rten_onnx::onnx::{GraphProto, NodeProto, ValueInfoProto};
 
 use super::constants::{Constants, is_constant};
 use super::network::{Builder, Network};
-use super::products::{Makers, Products};
+use super::products::{Producers, Products};
 
 /// A part of a graph. Parts run one after another and exchange values by name.
 pub(super) enum Segment {
@@ -31,10 +31,11 @@ pub(super) fn cut(graph: &GraphProto, output: &str) -> Option<Vec<Segment>> {
     for name in nodes.iter().flat_map(|node| &node.input) {
         *readers.entry(name).or_default() += 1;
     }
-    let makers: Makers =
+    let makers: Producers =
         nodes.iter().flat_map(|&n| n.output.iter().map(move |name| (name.as_str(), n))).collect();
-    let parts = Parts { constants: &constants, readers: &readers, makers: &makers }.of(&nodes);
-    let is_whole = parts.iter().all(|part| matches!(part, Part::Nodes(_)));
+    let parts =
+        Partitioner { constants: &constants, readers: &readers, makers: &makers }.of(&nodes);
+    let is_whole = parts.iter().all(|part| matches!(part, NodeGroup::Nodes(_)));
     if is_whole || parts.len() > MOST_PARTS {
         return None;
     }
@@ -47,13 +48,13 @@ pub(super) fn cut(graph: &GraphProto, output: &str) -> Option<Vec<Segment>> {
     let mut later = HashSet::from([output.to_owned()]);
     for part in parts.into_iter().rev() {
         let segment = match part {
-            Part::Nodes(nodes) => source.segment(&nodes, &later),
-            Part::Network(network, _) => {
+            NodeGroup::Nodes(nodes) => source.segment(&nodes, &later),
+            NodeGroup::Network(network, _) => {
                 Segment::Network(network.finish(|name| later.contains(name)))
             }
-            Part::Products(products, _) => Segment::Products(products),
+            NodeGroup::Products(products, _) => Segment::Products(products),
         };
-        // Products compute their scales themselves, so that nobody may read those of the graph.
+        // Products compute their scales themselves, so those of the graph must have no other reader.
         if !matches!(&segment, Segment::Nodes { outputs, .. } if outputs.is_empty()) {
             later.extend(segment.inputs().map(str::to_owned));
             segments.push(segment);
@@ -75,38 +76,40 @@ impl Segment {
 }
 
 /// Consecutive nodes.
-enum Part<'a> {
+enum NodeGroup<'a> {
     Nodes(Vec<&'a NodeProto>),
     /// With the nodes, in case that the runtime gets them after all.
     Network(Builder<'a>, Vec<&'a NodeProto>),
     Products(Products, Vec<&'a NodeProto>),
 }
 
-/// Divides nodes.
+/// Divides nodes into groups.
 #[derive(Clone, Copy)]
-struct Parts<'a> {
+struct Partitioner<'a> {
     constants: &'a Constants<'a>,
     readers: &'a HashMap<&'a str, usize>,
-    makers: &'a Makers<'a>,
+    makers: &'a Producers<'a>,
 }
 
-impl<'a> Parts<'a> {
-    fn of(self, nodes: &[&'a NodeProto]) -> Vec<Part<'a>> {
-        let mut parts: Vec<Part> = Vec::new();
+impl<'a> Partitioner<'a> {
+    fn of(self, nodes: &[&'a NodeProto]) -> Vec<NodeGroup<'a>> {
+        let mut parts: Vec<NodeGroup> = Vec::new();
         for &node in nodes {
             if !parts.last_mut().is_some_and(|part| self.goes_on(part, node)) {
                 parts.push(self.begun_by(node));
             }
         }
         let whole = |part| match part {
-            Part::Network(network, nodes) if !network.is_worth_it() => Part::Nodes(nodes),
-            Part::Products(products, nodes) if !products.are_complete() => Part::Nodes(nodes),
+            NodeGroup::Network(network, nodes) if !network.is_worth_it() => NodeGroup::Nodes(nodes),
+            NodeGroup::Products(products, nodes) if !products.are_complete() => {
+                NodeGroup::Nodes(nodes)
+            }
             part => part,
         };
-        let mut joined: Vec<Part> = Vec::new();
+        let mut joined: Vec<NodeGroup> = Vec::new();
         for part in parts.into_iter().map(whole) {
             match (part, joined.last_mut()) {
-                (Part::Nodes(more), Some(Part::Nodes(nodes))) => nodes.extend(more),
+                (NodeGroup::Nodes(more), Some(NodeGroup::Nodes(nodes))) => nodes.extend(more),
                 (part, _) => joined.push(part),
             }
         }
@@ -114,27 +117,27 @@ impl<'a> Parts<'a> {
     }
 
     /// Lets a part of our own take a node that belongs to it.
-    fn goes_on(self, part: &mut Part<'a>, node: &'a NodeProto) -> bool {
+    fn goes_on(self, part: &mut NodeGroup<'a>, node: &'a NodeProto) -> bool {
         let (taken, nodes) = match part {
-            Part::Network(network, nodes) => (network.take(node), nodes),
-            Part::Products(products, nodes) => {
+            NodeGroup::Network(network, nodes) => (network.take(node), nodes),
+            NodeGroup::Products(products, nodes) => {
                 (products.take(node, self.constants, self.readers, self.makers), nodes)
             }
-            Part::Nodes(_) => return false,
+            NodeGroup::Nodes(_) => return false,
         };
         nodes.extend(taken.map(|()| node));
         taken.is_some()
     }
 
-    fn begun_by(self, node: &'a NodeProto) -> Part<'a> {
+    fn begun_by(self, node: &'a NodeProto) -> NodeGroup<'a> {
         let mut network = Builder::new(self.constants, self.readers);
         if network.take(node).is_some() {
-            return Part::Network(network, vec![node]);
+            return NodeGroup::Network(network, vec![node]);
         }
         let mut products = Products::default();
         match products.take(node, self.constants, self.readers, self.makers) {
-            Some(()) => Part::Products(products, vec![node]),
-            None => Part::Nodes(vec![node]),
+            Some(()) => NodeGroup::Products(products, vec![node]),
+            None => NodeGroup::Nodes(vec![node]),
         }
     }
 }

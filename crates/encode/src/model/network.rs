@@ -18,22 +18,22 @@ use rten_tensor::{NdTensor, NdTensorView};
 pub(super) use build::Builder;
 
 thread_local! {
-    /// Memory of pictures that nobody needs any more, the latest last: it is still in a cache.
+    /// Free memory of pictures, the most recently used last: it is still in a cache.
     static FREE: RefCell<Vec<Frame>> = RefCell::default();
 }
 
 /// Consecutive nodes of a graph, as layers.
 #[derive(Debug)]
 pub(super) struct Network {
-    inputs: Vec<Given>,
+    inputs: Vec<InputPicture>,
     layers: Vec<Layer>,
-    /// The layers whose results others read.
+    /// The layers that are outputs.
     outputs: Vec<(usize, String)>,
 }
 
-/// A picture from outside.
+/// An input picture.
 #[derive(Debug)]
-struct Given {
+struct InputPicture {
     name: String,
     margin: Margin,
 }
@@ -55,9 +55,9 @@ struct Layer {
     high: f32,
     /// Applied after the limits.
     activation: Option<Activation>,
-    /// What its readers ask for.
+    /// The margin that its readers need.
     margin: Margin,
-    /// Pictures that nobody reads after this.
+    /// Pictures to free after this layer.
     last_of: Vec<Source>,
     name: String,
 }
@@ -136,7 +136,7 @@ impl Network {
     }
 }
 
-/// The pictures of a run so far. Those that nobody needs any more are empty.
+/// The pictures of a run so far. Freed ones are empty.
 #[derive(Default)]
 struct Frames {
     inputs: Vec<Frame>,

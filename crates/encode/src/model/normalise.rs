@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use rten_onnx::onnx::{AttributeProto, DataType, GraphProto, NodeProto, TensorProto};
 
 use super::constants::{Constants, attribute};
-use super::operators::Refused;
+use super::operators::UnsupportedNode;
 
 /// Sizes of values, as far as they are known.
 pub(super) type Shapes = HashMap<String, Vec<usize>>;
@@ -16,7 +16,7 @@ pub(super) fn normalise(
     graph: &mut GraphProto,
     version: i64,
     shapes: &Shapes,
-) -> Result<(), Refused> {
+) -> Result<(), UnsupportedNode> {
     let mut nodes = Vec::with_capacity(graph.node.len());
     let mut stored = Vec::new();
     let constants = Constants::of(graph);
@@ -24,7 +24,7 @@ pub(super) fn normalise(
     // The runtime packs such weights ahead, without their zero points.
     if let Some(product) = products.find(|product| has_zeros(product, &constants)) {
         let what = "has weights of int8 whose zero point is not 0 (symmetric ones and uint8 run)";
-        return Err(Refused::new(product, what));
+        return Err(UnsupportedNode::new(product, what));
     }
     for mut node in std::mem::take(&mut graph.node) {
         let kind = node.op_type.clone().unwrap_or_default();
@@ -100,7 +100,7 @@ pub(super) fn normalise(
                     false => ints(&node, "kernel_shape"),
                 };
                 let Some(kernel) = kernel.filter(|kernel| !kernel.is_empty()) else {
-                    return Err(Refused::new(
+                    return Err(UnsupportedNode::new(
                         &node,
                         "has neither kernel_shape nor weights of known size",
                     ));
@@ -158,12 +158,19 @@ fn has_zeros(node: &NodeProto, constants: &Constants<'_>) -> bool {
 }
 
 /// Fills in what a convolution or a pool leaves out. Padding becomes explicit.
-fn window(node: &mut NodeProto, kernel: &[i64], sizes: Option<&[usize]>) -> Result<(), Refused> {
+fn window(
+    node: &mut NodeProto,
+    kernel: &[i64],
+    sizes: Option<&[usize]>,
+) -> Result<(), UnsupportedNode> {
     let axes = kernel.len();
     let strides = ints(node, "strides").unwrap_or_else(|| vec![1; axes]);
     let dilations = ints(node, "dilations").unwrap_or_else(|| vec![1; axes]);
     if [&strides, &dilations].iter().any(|list| list.len() != axes || list.iter().any(|&n| n < 1)) {
-        return Err(Refused::new(node, format!("needs {axes} strides and dilations above 0")));
+        return Err(UnsupportedNode::new(
+            node,
+            format!("needs {axes} strides and dilations above 0"),
+        ));
     }
     let auto = attribute(node, "auto_pad").and_then(|a| a.s.clone()).unwrap_or_default();
     let pads = match auto.as_str() {
@@ -196,7 +203,7 @@ fn window(node: &mut NodeProto, kernel: &[i64], sizes: Option<&[usize]>) -> Resu
                     let what = format!(
                         "has auto_pad = {auto} and strides; its input must be of a fixed size"
                     );
-                    return Err(Refused::new(node, what));
+                    return Err(UnsupportedNode::new(node, what));
                 }
             }
         }

@@ -224,18 +224,18 @@ const OPERATORS: &[(&str, usize, Attributes)] = &[
     ("com.microsoft.QuickGelu", 1, &[("alpha", Any)]),
 ];
 
-/// A node that is refused.
+/// An unsupported node, and why.
 #[derive(Debug, PartialEq)]
-pub(super) struct Refused {
+pub(super) struct UnsupportedNode {
     pub(super) operator: String,
     pub(super) output: String,
     pub(super) what: String,
 }
 
-impl Refused {
+impl UnsupportedNode {
     pub(super) fn new(node: &NodeProto, what: impl Into<String>) -> Self {
         let output = node.output.first().cloned().unwrap_or_default();
-        Refused { operator: full_name(node), output, what: what.into() }
+        UnsupportedNode { operator: full_name(node), output, what: what.into() }
     }
 }
 
@@ -257,9 +257,9 @@ pub(super) fn version(model: &ModelProto) -> i64 {
 }
 
 /// Checks that a model uses nothing that was never compared.
-pub(super) fn check(graph: &GraphProto, version: i64) -> Result<(), Refused> {
+pub(super) fn check(graph: &GraphProto, version: i64) -> Result<(), UnsupportedNode> {
     for node in &graph.node {
-        let refused = |what: String| Err(Refused::new(node, what));
+        let refused = |what: String| Err(UnsupportedNode::new(node, what));
         if !VERSIONS.contains(&version) {
             let (first, last) = VERSIONS.into_inner();
             return refused(format!("is of opset {version}, {NEVER}; {first} to {last} were"));

@@ -19,7 +19,7 @@ use crate::Error;
 /// Steps in their order. Values have places, numbered through.
 #[derive(Debug)]
 pub(super) struct Plan {
-    steps: Vec<Planned>,
+    steps: Vec<PlannedStep>,
     places: usize,
     /// The place of the output, unless no step makes it.
     output: Option<usize>,
@@ -27,7 +27,7 @@ pub(super) struct Plan {
 
 /// A step, with the places of what it reads and makes.
 #[derive(Debug)]
-struct Planned {
+struct PlannedStep {
     step: Step,
     /// Whether no later step reads a value: then it is handed over, to be overwritten.
     reads: Vec<(usize, bool)>,
@@ -46,7 +46,7 @@ impl Plan {
         let plan = |step: Step| {
             let reads = step.inputs().map(|name| (place(name), false)).collect();
             let makes = step.outputs().map(&mut place).collect();
-            Planned { step, reads, makes }
+            PlannedStep { step, reads, makes }
         };
         let mut steps: Vec<_> = steps.into_iter().map(plan).collect();
         let output = places.get(output).copied();
@@ -62,7 +62,7 @@ impl Plan {
     pub(super) fn run(&self, pool: &Arc<ThreadPool>, inputs: Vec<Value>) -> Result<Value, String> {
         let mut values: Vec<Option<Value>> = inputs.into_iter().map(Some).collect();
         values.resize_with(self.places, || None);
-        for Planned { step, reads, makes } in &self.steps {
+        for PlannedStep { step, reads, makes } in &self.steps {
             let given = reads.iter().map(|&(at, is_last)| values[at].take_if(|_| is_last));
             let given: Vec<_> = given.collect();
             let read = reads.iter().zip(given).map(|(&(at, _), given)| match given {

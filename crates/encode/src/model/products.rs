@@ -18,7 +18,7 @@ use super::constants::{Constants, numbers, operator};
 const MOST_PRODUCTS: usize = 64;
 
 /// The value that each node makes.
-pub(super) type Makers<'a> = HashMap<&'a str, &'a NodeProto>;
+pub(super) type Producers<'a> = HashMap<&'a str, &'a NodeProto>;
 
 /// Consecutive products.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl Products {
         node: &NodeProto,
         constants: &Constants<'_>,
         readers: &HashMap<&str, usize>,
-        makers: &Makers<'_>,
+        makers: &Producers<'_>,
     ) -> Option<()> {
         let name = operator(node)?;
         if name == "MatMulInteger" {
@@ -146,7 +146,7 @@ impl Product {
     fn read<'a>(
         node: &NodeProto,
         constants: &Constants<'_>,
-        makers: &Makers<'a>,
+        makers: &Producers<'a>,
     ) -> Option<(Self, [&'a str; 3])> {
         let [codes, weights, zero, rest @ ..] = &node.input[..] else { return None };
         let weights = constants.weights.get(weights.as_str())?;

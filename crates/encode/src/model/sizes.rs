@@ -33,7 +33,7 @@ pub(super) struct Sizes {
     version: i64,
     opsets: Vec<OperatorSetIdProto>,
     nodes: Vec<NodeProto>,
-    stored: HashMap<String, Known>,
+    stored: HashMap<String, KnownValue>,
     /// The last node that reads a value.
     last: HashMap<String, usize>,
     /// Values that sizes depend on.
@@ -42,18 +42,18 @@ pub(super) struct Sizes {
     ready: RefCell<HashMap<usize, rten::Model>>,
 }
 
-/// What is known of a value.
+/// The shape of a value and, if it is small, its numbers, as far as they are known.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct KnownValue {
     shape: Option<Vec<usize>>,
     value: Option<Value>,
 }
 
 /// The inputs of a node, as far as they are known.
-struct Given<'a> {
+struct NodeInputs<'a> {
     node: &'a NodeProto,
     version: i64,
-    inputs: Vec<Option<&'a Known>>,
+    inputs: Vec<Option<&'a KnownValue>>,
 }
 
 impl Sizes {
@@ -75,7 +75,7 @@ impl Sizes {
             if is_inside && count(&shape).is_some_and(|count| count <= SMALL as u64) {
                 part.initializer.push(weight.clone());
             }
-            stored.insert(name.clone(), Known { shape: Some(shape), value: None });
+            stored.insert(name.clone(), KnownValue { shape: Some(shape), value: None });
         }
         let (constants, nodes): (Vec<_>, Vec<_>) =
             graph.node.iter().cloned().partition(is_constant);
@@ -111,7 +111,7 @@ impl Sizes {
         for (name, value) in names.into_iter().zip(values) {
             let shape = Some(value.shape().to_vec());
             let value = Some(value).filter(|value| value.len() <= SMALL);
-            sizes.stored.insert(name, Known { shape, value });
+            sizes.stored.insert(name, KnownValue { shape, value });
         }
         Ok(sizes)
     }
@@ -124,11 +124,11 @@ impl Sizes {
         is_strict: bool,
         pool: &Arc<ThreadPool>,
     ) -> Result<Shapes, String> {
-        let given = |shape: &[usize]| Known { shape: Some(shape.to_vec()), value: None };
+        let given = |shape: &[usize]| KnownValue { shape: Some(shape.to_vec()), value: None };
         let input = |(name, shape): &(_, Option<&[usize]>)| {
-            (*name, shape.map_or_else(Known::default, given))
+            (*name, shape.map_or_else(KnownValue::default, given))
         };
-        let mut made: HashMap<&str, Known> = inputs.iter().map(input).collect();
+        let mut made: HashMap<&str, KnownValue> = inputs.iter().map(input).collect();
         let mut live = 0u64;
         let absent = |name: &str| name.is_empty();
         for (at, node) in self.nodes.iter().enumerate() {
@@ -143,7 +143,7 @@ impl Sizes {
                 known => Ok(known),
             });
             let given =
-                Given { node, version: self.version, inputs: read.collect::<Result<_, _>>()? };
+                NodeInputs { node, version: self.version, inputs: read.collect::<Result<_, _>>()? };
             if given.is_flattened() {
                 return Err(format!(
                     "the {kind} that makes '{to}' is over several axes, as before opset 13; \
@@ -182,7 +182,7 @@ impl Sizes {
             for (nth, name) in node.output.iter().enumerate().filter(|(_, name)| !absent(name)) {
                 let shape = shapes.as_ref().and_then(|shapes| shapes.get(nth).cloned());
                 let value = values.as_ref().and_then(|values| values.get(nth).cloned());
-                made.insert(name, Known { shape, value });
+                made.insert(name, KnownValue { shape, value });
             }
         }
         let shapes =
@@ -199,7 +199,7 @@ impl Sizes {
     fn values(
         &self,
         at: usize,
-        given: &Given<'_>,
+        given: &NodeInputs<'_>,
         shapes: Option<&[Vec<usize>]>,
         pool: &Arc<ThreadPool>,
     ) -> Option<Vec<Value>> {

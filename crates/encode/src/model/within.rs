@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_done_refused_or_left_behind() {
+    fn jobs_finish_fail_or_time_out() {
         let bench = Bench::new();
         let of = (Path::new("m.onnx"), "a test");
         let long = Duration::from_secs(600);

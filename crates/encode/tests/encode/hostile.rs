@@ -302,7 +302,7 @@ fn slow() -> Vec<u8> {
 }
 
 #[test]
-fn what_takes_too_long_is_left_behind() {
+fn slow_models_time_out() {
     let error = open(&slow(), Duration::from_secs(1)).unwrap_err();
     assert!(matches!(error, Error::Slow { .. }), "{error}");
     let what = error.to_string();

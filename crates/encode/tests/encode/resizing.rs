@@ -89,7 +89,7 @@ fn long_lines_keep_their_order() {
 }
 
 #[test]
-fn what_is_no_picture_is_an_error() {
+fn files_that_are_no_pictures_are_refused() {
     let settings = Preprocess::preset("imagenet").unwrap();
     for (width, height, bytes) in [(0, 0, 0), (0, 5, 0), (5, 0, 0), (2, 2, 11), (2, 2, 13)] {
         let picture = Picture { width, height, pixels: vec![0; bytes] };

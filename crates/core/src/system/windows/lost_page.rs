@@ -1,4 +1,4 @@
-//! Page errors: a mapped page of a file whose disk or server is gone. Windows lets nobody shorten a mapped file.
+//! Page errors: a mapped page of a file whose disk or server is gone. (Windows does not let a mapped file be shortened.)
 
 use std::io::Write;
 use std::path::Path;

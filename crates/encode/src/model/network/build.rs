@@ -7,7 +7,7 @@ use rten_onnx::onnx::NodeProto;
 
 use super::extent::Extent;
 use super::node::{Convolution, activation, is_mean_of_pixels, limits};
-use super::{Given, Layer, Network, Source, Work};
+use super::{InputPicture, Layer, Network, Source, Work};
 use crate::model::constants::{Constants, operator};
 
 /// Most pictures that a network reads; encoders have one. Every name is compared with all.
@@ -111,7 +111,7 @@ impl<'a> Builder<'a> {
         Some(())
     }
 
-    /// An activation is the end of a convolution that nobody else reads, and a layer of its own otherwise.
+    /// Fuses an activation into a convolution with no other reader; otherwise it is a layer of its own.
     fn activation(&mut self, node: &'a NodeProto, activation: Activation) -> Option<()> {
         let at = self.layer_of(node.input.first()?)?;
         if self.network.layers[at].is_open() && self.extend(at, node).is_some() {
@@ -179,7 +179,7 @@ impl<'a> Builder<'a> {
         Some(())
     }
 
-    /// Lets a layer make the value of `node`, if nobody else reads what it makes now.
+    /// Lets a layer make the value of `node`, if its current value has no other reader.
     fn extend(&mut self, at: usize, node: &'a NodeProto) -> Option<()> {
         if self.readers.get(self.network.layers[at].name.as_str()) != Some(&1) {
             return None;
@@ -225,7 +225,7 @@ impl<'a> Builder<'a> {
             return None;
         }
         Some(Source::Input(known.unwrap_or_else(|| {
-            inputs.push(Given { name: name.to_string(), margin: Margin::default() });
+            inputs.push(InputPicture { name: name.to_string(), margin: Margin::default() });
             inputs.len() - 1
         })))
     }

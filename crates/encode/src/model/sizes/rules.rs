@@ -4,12 +4,12 @@ use rten::{Value, ValueView};
 use rten_tensor::Tensor;
 use rten_tensor::prelude::*;
 
-use super::{Given, whole};
+use super::{NodeInputs, whole};
 use crate::model::constants::attribute;
 
 type Shape = Vec<usize>;
 
-impl Given<'_> {
+impl NodeInputs<'_> {
     /// The sizes of all outputs. `None` if they are not known, or if the inputs do not fit.
     pub(super) fn shapes(&self) -> Option<Vec<Shape>> {
         let kind = self.node.op_type.as_deref()?;
@@ -181,7 +181,7 @@ impl Given<'_> {
         Some(Tensor::from(sizes).into())
     }
 
-    fn input(&self, at: usize) -> Option<&super::Known> {
+    fn input(&self, at: usize) -> Option<&super::KnownValue> {
         self.inputs.get(at).copied().flatten()
     }
 
