@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nextpair::{Candidates, Error, Known, Partial, PartialFile, Selection};
+use nextpair::{Candidates, Error, FindingInputs, Partial, PartialFile, Selection};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -29,12 +29,12 @@ pub(crate) fn finish(
         let problem = builder.build()?;
         let picks = problem.finish(strategy, whole, budget, progress)?;
         let known = match problem.features() {
-            Ok(features) => Known {
+            Ok(features) => FindingInputs {
                 picked: Some(features.pool.gather(&picks.indices())),
                 paired: Some(features.paired.clone()),
-                ..Known::default()
+                ..FindingInputs::default()
             },
-            Err(_) => Known::default(),
+            Err(_) => FindingInputs::default(),
         };
         let findings = known.inspect(&picks, progress)?;
         Ok((picks, findings))

@@ -1,9 +1,8 @@
-//! Reads a file ahead of whoever needs it: from its start to its end, or here and there.
+//! Reads a file ahead of its use: from start to end, or scattered rows.
 
 use nextpair_core::Matrix;
 
-/// Asks for rows here and there, all at once and nothing around them: a system that is not told so reads
-/// megabytes around each of them.
+/// Prefetches scattered rows, all at once. Without this advice the system reads megabytes around each of them.
 pub(crate) fn fetch(matrix: &Matrix, rows: &[u32]) {
     rows.iter().map(|&row| row as usize).for_each(|row| matrix.will_need(row..row + 1));
 }
@@ -11,9 +10,9 @@ pub(crate) fn fetch(matrix: &Matrix, rows: &[u32]) {
 /// Bytes that are asked for together.
 const STRETCH: usize = 32 << 20;
 
-/// Tells the system which rows of a matrix are read next, and which are done with: pages come while
-/// others are worked on, and those behind do not count as memory of this process.
-pub(crate) struct Ahead {
+/// Prefetches the rows of a matrix that are read next, and releases those that are done: pages arrive while others
+/// are worked on, and released pages do not count as memory of this process.
+pub(crate) struct ReadAhead {
     rows: Matrix,
     /// Rows of a block of work.
     block: usize,
@@ -21,11 +20,11 @@ pub(crate) struct Ahead {
     stretch: usize,
 }
 
-impl Ahead {
+impl ReadAhead {
     pub(crate) fn new(rows: Matrix, block: usize) -> Self {
         let bytes = block * rows.locals() * rows.dim() * rows.dtype().size();
         let stretch = (STRETCH / bytes.max(1)).max(4 * rayon::current_num_threads());
-        let ahead = Ahead { rows, block, stretch };
+        let ahead = ReadAhead { rows, block, stretch };
         ahead.rows.will_need(ahead.rows_of(0));
         ahead
     }

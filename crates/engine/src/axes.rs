@@ -6,7 +6,7 @@
 
 use crate::widest::widest;
 
-/// Sweeps for an eigenvalue. It takes two; who gets there has no matrix of numbers.
+/// Most sweeps for an eigenvalue. It takes two, unless the matrix holds a NaN.
 const SWEEPS: usize = 60;
 
 /// The unit axes of the largest eigenvalues of a symmetric matrix, one after the other, `count` at most and those alone

@@ -30,10 +30,10 @@ pub(crate) use panel::cosine_error;
 use panel::{Panel, gain_above, rounded};
 
 /// How far an item covers points beyond what was covered: ascending points.
-type Covered = Vec<(u32, f64)>;
+type PointGains = Vec<(u32, f64)>;
 
 /// A picked item.
-pub(crate) struct Chosen {
+pub(crate) struct CoverPick {
     pub(crate) item: u32,
     /// By how much it raised the sum.
     pub(crate) gain: f64,
@@ -51,7 +51,7 @@ pub(crate) struct Weights {
     pub(crate) paired: f64,
 }
 
-/// How far points are covered, and by whom they could be covered better.
+/// The cover so far: how far points are covered, and which items could cover them better.
 pub(crate) struct Cover<'a> {
     points: &'a Points,
     weights: &'a Weights,
@@ -60,8 +60,8 @@ pub(crate) struct Cover<'a> {
     levels: Vec<f64>,
     /// How far a point can be covered.
     most: f64,
-    /// What items on top of the heap covered when they were last looked at.
-    known: HashMap<u32, Covered>,
+    /// Cached gains by point, of items on top of the heap.
+    known: HashMap<u32, PointGains>,
     /// Entries in `known`.
     entries: usize,
 }
@@ -70,7 +70,7 @@ pub(crate) struct Cover<'a> {
 const RENEWED: usize = 4 * ROW_BLOCK;
 /// Items whose gains are computed exactly together.
 const EXACT: usize = 16;
-/// Entries that are remembered before all are forgotten: 256 MB.
+/// Cached entries at which the cache is cleared: 256 MB.
 const REMEMBERED: usize = 16 << 20;
 /// Points multiplied together in the first pass.
 const POINTS_AT_ONCE: usize = 512;
@@ -97,7 +97,7 @@ impl<'a> Cover<'a> {
         Ok(Cover { points, weights, packed, gpu, levels, most, known, entries: 0 })
     }
 
-    /// How much of the points nothing covers.
+    /// How much of the points is uncovered.
     pub(crate) fn uncovered(&self) -> f64 {
         self.missing(&self.levels)
     }
@@ -125,10 +125,10 @@ impl<'a> Cover<'a> {
         &mut self,
         (budget, learners): (usize, usize),
         progress: &dyn Progress,
-    ) -> Result<Vec<Chosen>, Error> {
+    ) -> Result<Vec<CoverPick>, Error> {
         let mut heap = BinaryHeap::from(self.bounds(progress)?);
         progress.start("picks", budget as u64);
-        let mut chosen: Vec<Chosen> = Vec::with_capacity(budget);
+        let mut chosen: Vec<CoverPick> = Vec::with_capacity(budget);
         while chosen.len() < budget {
             unless_stopped(progress)?;
             let Some(top) = heap.pop() else { break };
@@ -143,7 +143,7 @@ impl<'a> Cover<'a> {
                 State::Bounded | State::Known => EXACT,
                 State::Old => RENEWED.max(self.at_once() / 4),
             };
-            // The next few on top are likely in the same state.
+            // The next few on top are likely stale as well.
             let mut batch = vec![top];
             while batch.len() < at_once
                 && heap.peek().is_some_and(|next| self.state(next, chosen.len()) == state)
@@ -169,14 +169,14 @@ impl<'a> Cover<'a> {
         }
     }
 
-    /// Takes an item whose gain is current.
-    fn choose(&mut self, top: Bound, before: &[Chosen], learners: usize) -> Chosen {
+    /// Picks an item whose gain is up to date.
+    fn choose(&mut self, top: Bound, before: &[CoverPick], learners: usize) -> CoverPick {
         let gains = match self.known.remove(&top.item) {
             Some(gains) => {
                 self.entries -= gains.len();
                 gains
             }
-            // Forgotten since it was computed.
+            // The cache was cleared since.
             None => self.covered(&[top.item]).remove(0),
         };
         let learners = match learners {
@@ -186,14 +186,14 @@ impl<'a> Cover<'a> {
         for &(point, value) in &gains {
             self.levels[point as usize] = value;
         }
-        Chosen { item: top.item, gain: top.value, points: gains.len(), learners }
+        CoverPick { item: top.item, gain: top.value, points: gains.len(), learners }
     }
 
     /// The pool items that an item covers so much better, but for itself and those that are chosen.
     fn learners(
         &self,
-        gains: &Covered,
-        (item, before): (u32, &[Chosen]),
+        gains: &PointGains,
+        (item, before): (u32, &[CoverPick]),
         most: usize,
     ) -> Vec<(u32, f64)> {
         let gain = |&(point, value): &(u32, f64)| {
@@ -212,10 +212,10 @@ impl<'a> Cover<'a> {
         self.weights.pool.as_ref().map_or(1.0, |weights| weights[item as usize])
     }
 
-    /// Computes the exact gains of some items, all of them known before or none.
+    /// Computes the exact gains of some items: all of them cached, or none.
     fn compute(&mut self, batch: &mut [Bound], picks: usize) {
         let known = |bound: &Bound| self.known.remove(&bound.item);
-        let mut gains: Vec<Covered> = batch.iter().filter_map(known).collect();
+        let mut gains: Vec<PointGains> = batch.iter().filter_map(known).collect();
         self.entries -= gains.iter().map(Vec::len).sum::<usize>();
         if gains.is_empty() {
             let items: Vec<u32> = batch.iter().map(|bound| bound.item).collect();
@@ -239,7 +239,7 @@ impl<'a> Cover<'a> {
     }
 
     /// What some items cover beyond the levels, exactly.
-    fn covered(&self, items: &[u32]) -> Vec<Covered> {
+    fn covered(&self, items: &[u32]) -> Vec<PointGains> {
         let (pool, vectors) = (&self.points.pool, &self.points.vectors);
         let mut products = vec![0.0; items.len() * self.packed.len()];
         self.packed.products(&pool.differences(items), &mut products);
@@ -357,16 +357,16 @@ enum Screen {
     Gpu(Levels),
 }
 
-/// What is known of an item on the heap.
+/// The state of an item on the heap.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Its exact gain.
+    /// Its gain is exact and up to date.
     Current,
-    /// What it covered before the last picks.
+    /// Its exact gain is stale: from before the last picks.
     Known,
-    /// A bound on its gain.
+    /// Its bound is up to date.
     Bounded,
-    /// A bound from before the last picks.
+    /// Its bound is stale.
     Old,
 }
 

@@ -18,7 +18,7 @@ use crate::{Error, Progress};
 /// Groups of a piece of work.
 const GROUPS: usize = 64;
 
-/// `A` and `M^-1`.
+/// The two matrices of a design, `A` and `M^-1`.
 pub(crate) struct Moments {
     pub(crate) dim: usize,
     /// The mean of `x x'` over what predictions are for.
@@ -48,7 +48,7 @@ impl Moments {
         product(&product(&self.inverse, &self.targets, self.dim), &self.inverse, self.dim)
     }
 
-    /// Observes the direction `x` with a weight. Returns what changes: `u = M^-1 x` and `h = M^-1 A u` by dimension, and
+    /// Observes the direction `x` with a weight. Returns the update: `u = M^-1 x` and `h = M^-1 A u` by dimension, and
     /// the factors `s = 1 / (1/w + a)` and `k = u' A u`.
     fn observe(&mut self, x: &[f64], weight: f64) -> (Vec<[f64; 2]>, [f64; 2]) {
         let u = times(&self.inverse, x);
@@ -67,9 +67,9 @@ pub(crate) struct Design {
     pub(crate) moments: Moments,
     pub(crate) directions: Directions,
     pub(crate) groups: Vec<Group>,
-    /// Most learners that are told of a pick.
+    /// Most learners to report for a pick.
     pub(crate) learners: usize,
-    /// What is left of the money.
+    /// The remaining budget in money.
     pub(crate) money: f64,
     pub(crate) best: Best,
 }
@@ -105,7 +105,7 @@ impl Best {
 }
 
 /// A pick, and what it does.
-pub(crate) struct Taken {
+pub(crate) struct DesignPick {
     pub(crate) item: u32,
     /// How much it lowers the mean variance.
     pub(crate) gain: f64,
@@ -173,14 +173,13 @@ impl Design {
         self.moments.variance()
     }
 
-    /// Takes the best items, at most so many: fewer if nothing is left that the money buys. Returns the mean variance that
-    /// they leave, too.
+    /// Picks the best items, at most so many: fewer if the money runs out. Also returns the mean variance that they leave.
     pub(crate) fn take(
         &mut self,
         budget: usize,
         device: &Device,
         progress: &dyn Progress,
-    ) -> Result<(Vec<Taken>, f64), Error> {
+    ) -> Result<(Vec<DesignPick>, f64), Error> {
         if let Some(taken) = device.design(self, budget, progress)? {
             return Ok(taken);
         }
@@ -195,7 +194,7 @@ impl Design {
         Ok((taken, self.variance()))
     }
 
-    fn take_best(&mut self) -> Option<Taken> {
+    fn take_best(&mut self) -> Option<DesignPick> {
         let Best { item, gain, .. } = self.best;
         let (dim, at, lane) = (self.moments.dim, item as usize / LANES, item as usize % LANES);
         let group = self.groups.get_mut(at)?;
@@ -225,7 +224,7 @@ impl Design {
         });
         self.best = best;
         let learners = learners.into_iter().map(|learner| (learner.item, learner.share)).collect();
-        Some(Taken { item, gain, learners })
+        Some(DesignPick { item, gain, learners })
     }
 }
 
@@ -243,7 +242,7 @@ fn insert(list: &mut Vec<Learner>, learner: Learner, most: usize) {
 }
 
 impl Group {
-    /// The best item that the money buys, ties to the first.
+    /// The best affordable item, ties to the first.
     fn best(&self, first: u32, money: f64) -> Best {
         let mut best = Best::NONE;
         for lane in 0..LANES {

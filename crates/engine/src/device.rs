@@ -15,13 +15,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::design::{Design, Taken};
+use crate::design::{Design, DesignPick};
 use crate::directions::LANES;
 use crate::screen::Source;
 use crate::{Error, Progress};
 use card::{Card, LONGEST};
 use codes::Codes;
-pub(crate) use farthest::{Far, Farthest};
+pub(crate) use farthest::{FarItems, Farthest};
 pub(crate) use gains::{Gains, Levels};
 pub(crate) use search::GpuSieve;
 
@@ -63,7 +63,7 @@ impl Default for Tiles {
 const WORTH_A_START: f64 = (1u64 << 39) as f64;
 /// Multiplications that are worth a GPU that has started.
 const WORTH_A_CALL: f64 = (1u64 << 33) as f64;
-/// Multiplications of a search that take the CPU as long as a pick of a design takes for one number of one item.
+/// The CPU's time for one number of one item in a pick of a design, in multiplications of a search.
 const OF_A_DIRECTION: f64 = 32.0;
 
 impl Device {
@@ -116,7 +116,7 @@ impl Device {
         design: &Design,
         budget: usize,
         progress: &dyn Progress,
-    ) -> Result<Option<(Vec<Taken>, f64)>, Error> {
+    ) -> Result<Option<(Vec<DesignPick>, f64)>, Error> {
         // A pick reads all directions from memory, which takes the CPU as long as many multiplications of a search.
         let work = (design.directions.groups.len() * LANES * budget) as f64 * OF_A_DIRECTION;
         let Some(card) = self.card(work) else { return Ok(None) };

@@ -83,7 +83,7 @@ impl Space {
             }
         }
         for out in out.chunks_exact_mut(dim) {
-            // Scaled first, so that squares neither overflow nor vanish.
+            // Scaled first, so that squares neither overflow nor underflow.
             let scale = power_above(out.iter().fold(0.0, |most, x| f64::max(most, x.abs())));
             out.iter_mut().for_each(|x| *x /= scale);
             let length = out.iter().fold(0.0, |sum, x| sum + x * x).sqrt();

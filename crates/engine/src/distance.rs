@@ -16,22 +16,22 @@ use crate::{Error, Vectors};
 /// `-|x - c|² = 2 (x·c - |c|²/2) - |x|²`: an inner product with a bias per row, on vectors shifted
 /// by their mean to keep the bias small.
 pub(crate) struct NegativeDistance {
-    rows: Shifted,
-    columns: Shifted,
+    rows: ShiftedVectors,
+    columns: ShiftedVectors,
     /// Upper bound on every distance.
     reach: f64,
     planner: Planner,
 }
 
 /// Vectors shifted by a common mean.
-struct Shifted {
+struct ShiftedVectors {
     vectors: Vectors,
     shift: Vec<f64>,
     squares: Vec<f64>,
     residence: Arc<Residence>,
 }
 
-impl Shifted {
+impl ShiftedVectors {
     fn new(vectors: &Vectors, shift: &[f64]) -> Self {
         let mut squares = vec![0.0; vectors.len()];
         squares.par_chunks_mut(64).enumerate().for_each(|(chunk, squares)| {
@@ -42,7 +42,7 @@ impl Shifted {
             }
         });
         let residence = Residence::new(vectors.device());
-        Shifted { vectors: vectors.clone(), shift: shift.to_vec(), squares, residence }
+        ShiftedVectors { vectors: vectors.clone(), shift: shift.to_vec(), squares, residence }
     }
 
     fn longest(&self) -> f64 {
@@ -50,7 +50,7 @@ impl Shifted {
     }
 }
 
-impl Source for Shifted {
+impl Source for ShiftedVectors {
     fn dim(&self) -> usize {
         self.shift.len()
     }
@@ -88,7 +88,8 @@ impl NegativeDistance {
     /// Rows (centres) and columns (items) of the same dimension.
     pub(crate) fn new(rows: &Vectors, columns: &Vectors) -> Self {
         let shift = mean_of(rows, columns);
-        let (rows, columns) = (Shifted::new(rows, &shift), Shifted::new(columns, &shift));
+        let (rows, columns) =
+            (ShiftedVectors::new(rows, &shift), ShiftedVectors::new(columns, &shift));
         let reach = rows.longest() + columns.longest();
         NegativeDistance { rows, columns, reach, planner: Planner::new(Route::Auto) }
     }

@@ -66,8 +66,8 @@ impl std::str::FromStr for Alike {
 const POOL: &str = "the pool items";
 const PAIRED: &str = "the paired items";
 
-/// Goes through the pool in order and leaves out what is like something paired, or like an item that
-/// was kept before. The answer is the same for any number of threads.
+/// Deduplicates the pool in order: drops every item like a paired one or like an earlier item that was kept. The answer
+/// is the same for any number of threads.
 ///
 /// # Errors
 /// For one, if items have several vectors or none of a direction and a cosine is asked for.

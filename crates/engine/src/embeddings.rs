@@ -69,7 +69,7 @@ impl Similarity for Embeddings {
     }
 
     fn tile(&self, rows: &[u32], columns: &[u32], out: &mut [f32]) -> Result<(), Error> {
-        self.rows.look_at(rows)?;
+        self.rows.check_rows(rows)?;
         let dim = self.rows.dim();
         let unit = |source: &Vectors, items: &[u32]| {
             let mut units = vec![0.0; items.len() * dim];
@@ -104,7 +104,7 @@ impl Similarity for Embeddings {
     }
 
     fn exact(&self, row: u32, columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
-        self.rows.look_at(&[row])?;
+        self.rows.check_rows(&[row])?;
         let mut x = vec![0.0; self.rows.dim()];
         self.rows.matrix().read_f64(row as usize, &mut x);
         match self.rows.matrix().dtype() {
@@ -122,7 +122,7 @@ impl Similarity for Embeddings {
     }
 
     fn exact_tile(&self, rows: &[u32], columns: &[u32], out: &mut [f64]) -> Result<(), Error> {
-        self.rows.look_at(rows)?;
+        self.rows.check_rows(rows)?;
         let dim = self.rows.dim();
         let mut own = vec![0.0; rows.len() * dim];
         for (&row, own) in rows.iter().zip(own.chunks_exact_mut(dim)) {
@@ -168,8 +168,8 @@ impl Source for Vectors {
         self.dim()
     }
 
-    fn look_at(&self, items: &[u32]) -> Result<(), Error> {
-        self.look_at(items)
+    fn check_rows(&self, items: &[u32]) -> Result<(), Error> {
+        self.check_rows(items)
     }
 
     fn norm(&self, item: u32) -> f64 {

@@ -6,7 +6,7 @@ use nextpair_core::Progress;
 
 use crate::{BuiltIn, Strategy};
 
-/// A set of indices that somebody gave.
+/// A set of indices in the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexSet {
     /// Pairs of a mini batch.
@@ -237,7 +237,7 @@ pub enum Error {
         /// Columns.
         columns: usize,
     },
-    /// A draw of pairs where pairs are given.
+    /// A draw of pairs although their indices are given.
     #[error("pairs are drawn, or given by their indices, not both")]
     SampledScope,
     /// A setting that must be above zero.
@@ -301,7 +301,7 @@ pub enum Error {
     /// Probabilities that are all 0.
     #[error("the probability of every pool item is 0: there is nothing to pair")]
     NothingUsable,
-    /// Money that buys nothing.
+    /// Too little money for any item.
     #[error("{money} is too little to spend: the cheapest item costs {cheapest}")]
     TooLittleMoney {
         /// The money.
@@ -309,7 +309,7 @@ pub enum Error {
         /// What the cheapest item costs.
         cheapest: f64,
     },
-    /// Queries of which there is none.
+    /// An empty set of queries.
     #[error("the queries are empty; give at least one")]
     NoQueries,
     /// Embeddings of queries without embeddings to compare them with.
@@ -388,7 +388,7 @@ pub enum Error {
         /// Why it cannot be split.
         reason: &'static str,
     },
-    /// A strategy whose picks are no answer to the problem.
+    /// A strategy that returned invalid picks.
     #[error("{strategy} picked wrongly: {what}")]
     BadPicks {
         /// The strategy's name.
@@ -402,7 +402,7 @@ pub enum Error {
     /// A caller's own similarity failed.
     #[error("the similarity failed: {0}")]
     Similarity(Box<dyn std::error::Error + Send + Sync>),
-    /// A name that is none of a device.
+    /// An unknown device name.
     #[error("device {name}: there are cpu, cuda, cuda:N and auto")]
     NoSuchDevice {
         /// The name.

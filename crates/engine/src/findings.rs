@@ -1,8 +1,8 @@
-//! What looks wrong about a selection before money is spent on it.
+//! Guards: they warn of what looks wrong about a selection before money is spent on it.
 //!
-//! A guard that speaks on clean data is soon ignored, so each one compares what it sees with what
-//! the pairs themselves show to be chance, and small counts pass. `tests/engine/findings.rs` has the
-//! worlds, clean ones and others, that the limits were chosen by.
+//! A guard that raises false alarms is soon ignored, so each one compares its count with what the pairs themselves
+//! show to be chance, and small counts pass. The limits were chosen on the worlds, clean and broken, of
+//! `tests/engine/findings.rs`.
 
 mod chance;
 mod pairs;
@@ -20,11 +20,11 @@ use crate::{Error, Pick, Picks, Problem, Progress, Strategy, Usability, Vectors}
 pub use chance::Chance;
 use pairs::Sample;
 
-/// Purpose of the draws of pairs and pool items that picks are compared with, and their number at most.
+/// Purpose of the draws of pairs and pool items to compare picks with, and their largest number.
 const STRANGERS: u64 = 24;
 const COMPARED: usize = 500;
-/// Picks that look like nothing paired speak from this count on, if their share exceeds that of the pool by this and
-/// three standard errors.
+/// The least count of picks that look like nothing paired for a warning, and by how much their share must exceed that
+/// of the pool, beyond three standard errors.
 const STRANGE: (usize, f64) = (5, 0.2);
 
 /// Something about a selection that its owner should look at before paying for it. Items are places
@@ -132,13 +132,12 @@ pub enum Finding {
     },
 }
 
-/// What guards can look at besides the picks. What is missing is not looked at.
+/// The inputs of the guards besides the picks. A guard without its inputs is skipped.
 #[derive(Default)]
-pub struct Known<'a> {
+pub struct FindingInputs<'a> {
     /// The problem that the picks answer, [as their strategy sees it](Problem::of_strategy), for its similarities.
     pub problem: Option<&'a Problem>,
-    /// What chance does, for picks of merged parts, whose similarities are elsewhere. A problem knows it
-    /// itself.
+    /// Rates by chance, for picks of merged parts, whose similarities are elsewhere. A problem computes them itself.
     pub chance: Option<Chance>,
     /// The numbers of all pool items: their vectors, or their rows of similarities.
     pub pool: Option<Matrix>,
@@ -163,12 +162,12 @@ impl Problem {
         progress: &dyn Progress,
     ) -> Result<Vec<Finding>, Error> {
         let problem = self.of_strategy(strategy)?;
-        let known = Known {
+        let known = FindingInputs {
             problem: Some(&problem),
             pool: self.pool_rows(),
             paired: self.features().ok().map(|features| features.paired.clone()),
             anchors: self.anchor_vectors().cloned(),
-            ..Known::default()
+            ..FindingInputs::default()
         };
         known.inspect_inputs(problem.sample(progress)?.as_ref(), progress)
     }
@@ -185,7 +184,7 @@ impl Problem {
     ) -> Result<Vec<Finding>, Error> {
         let features = self.features().ok();
         let problem = self.of_strategy(strategy)?;
-        let known = Known {
+        let known = FindingInputs {
             problem: Some(&problem),
             pool: self.pool_rows(),
             vectors: features.map(|features| features.pool.clone()),
@@ -217,7 +216,7 @@ impl Problem {
     }
 }
 
-impl Known<'_> {
+impl FindingInputs<'_> {
     /// Looks for what is wrong with the inputs and with the picks.
     ///
     /// # Errors
@@ -282,7 +281,7 @@ impl Known<'_> {
         let (picks, of_pool) = match count() {
             Ok(Some([picks, of_pool])) => (picks, of_pool),
             Err(Error::Stopped) => return Err(Error::Stopped),
-            // What a strategy does not read need not be comparable.
+            // Inputs that the strategy does not read need not be comparable.
             Ok(None) | Err(_) => return Ok(None),
         };
         let (of, drawn) = (picked.rows(), pool.rows());

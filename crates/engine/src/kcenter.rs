@@ -13,7 +13,7 @@ use nextpair_core::Dtype;
 use rayon::prelude::*;
 
 use crate::centred::mean_of;
-use crate::device::{Far, Farthest, if_it_fits};
+use crate::device::{FarItems, Farthest, if_it_fits};
 use crate::distance::NegativeDistance;
 use crate::error::unless_stopped;
 use crate::lazy::Bound;
@@ -44,12 +44,12 @@ pub fn k_center(
     progress.start("k-center", budget as u64);
     let farthest = if_it_fits(distance.farthest(&squares, budget))?.flatten();
     let known = squares.into_iter().zip(0..).map(|(value, item)| Bound { value, item, seen: 0 });
-    let chosen = Chosen { items, indices: Vec::new(), rounded: Vec::new() };
+    let chosen = Centres { items, indices: Vec::new(), rounded: Vec::new() };
     let mut greedy = Greedy { known: known.collect(), chosen, picks: Vec::new(), budget, progress };
     if let Some(farthest) = farthest {
         if_it_fits(greedy.pick_by(&farthest))?;
     }
-    greedy.pick_among(Among::All)?;
+    greedy.pick_among(Candidates::All)?;
     Ok(greedy.picks)
 }
 
@@ -136,18 +136,18 @@ fn nearest_by(
 struct Greedy<'a> {
     /// The distance of every item when it was last looked at. One that is picked is below all.
     known: Vec<Bound>,
-    chosen: Chosen<'a>,
+    chosen: Centres<'a>,
     picks: Vec<(u32, f64)>,
     budget: usize,
     progress: &'a dyn Progress,
 }
 
 /// Items to pick from.
-enum Among {
+enum Candidates {
     /// All that are left.
     All,
-    /// Some, as long as they are farther than all others, and until so much has been multiplied.
-    Some(Far, usize),
+    /// A list from a GPU, valid while its items are farther than all others, with a limit on multiplications.
+    Some(FarItems, usize),
 }
 
 /// Items that a GPU lists for each pick that is left: some are near each other.
@@ -163,20 +163,20 @@ impl Greedy<'_> {
             added = self.picks.len();
             let wanted = least.max(LISTED * (self.budget - self.picks.len()));
             let Some(far) = farthest.farthest(wanted)? else { break };
-            self.pick_among(Among::Some(far, farthest.patience()))?;
+            self.pick_among(Candidates::Some(far, farthest.patience()))?;
             if self.picks.len() == added {
-                // All that were listed are nearer than their bounds said: the farthest is not there.
+                // Every listed item is nearer than its bound: the farthest may be unlisted.
                 least = LISTED * wanted;
             }
         }
         Ok(())
     }
 
-    fn pick_among(&mut self, among: Among) -> Result<(), Error> {
+    fn pick_among(&mut self, among: Candidates) -> Result<(), Error> {
         let left = |bound: &Bound| bound.value >= 0.0;
         let (mut heap, floor, patience): (BinaryHeap<Bound>, f64, usize) = match among {
-            Among::All => (self.known.iter().copied().filter(left).collect(), 0.0, usize::MAX),
-            Among::Some(Far { floor, items }, patience) => {
+            Candidates::All => (self.known.iter().copied().filter(left).collect(), 0.0, usize::MAX),
+            Candidates::Some(FarItems { floor, items }, patience) => {
                 let known = items.into_iter().map(|item| self.known[item as usize]);
                 (known.filter(left).collect(), floor, patience)
             }
@@ -198,7 +198,7 @@ impl Greedy<'_> {
                 self.progress.advance(1);
                 continue;
             }
-            // Update a batch at once: the next few on top are likely old as well.
+            // Update a batch at once: the next few on top are likely stale as well.
             stale.push(top);
             while stale.len() < BATCH
                 && heap.peek().is_some_and(|next| next.seen < self.picks.len())
@@ -222,14 +222,14 @@ const BATCH: usize = 32;
 const WORTH_THREADS: usize = 1 << 19;
 
 /// The picks so far, as centres.
-struct Chosen<'a> {
+struct Centres<'a> {
     items: &'a Vectors,
     indices: Vec<u32>,
     /// Their vectors in single precision.
     rounded: Vec<f32>,
 }
 
-impl Chosen<'_> {
+impl Centres<'_> {
     fn push(&mut self, index: u32) {
         let dim = self.items.dim();
         self.indices.push(index);

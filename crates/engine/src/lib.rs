@@ -74,7 +74,7 @@ pub use error::{Error, IndexSet};
 pub use features::{
     BagOfWords, ItemFeatures, bag_of_words, histograms, mean_features, visual_words,
 };
-pub use findings::{Chance, Finding, Known};
+pub use findings::{Chance, Finding, FindingInputs};
 pub use groups::group_labels;
 pub use kcenter::{k_center, nearest};
 pub use memory::Size;
@@ -94,7 +94,7 @@ pub use selection::{
     Candidates, ItemNumbers, Refused, Remaining, Selection, one_each, pick, picked_rows, steady,
 };
 pub use shard::Shard;
-pub use similarity::{Given, Sieve, Similarity};
+pub use similarity::{KnownSimilarities, Sieve, Similarity};
 pub use stored::Stored;
 pub use strategy::{
     BuiltIn, CoreSet, CoreSetMargin, Coverage, Entropy, HardNegative, Herding, Hybrid,

@@ -21,9 +21,9 @@ pub(crate) const SAMPLED_ITEMS: u64 = 6;
 pub(crate) const NEIGHBOURS: usize = 1000;
 /// The smallest bandwidth. Copies of each other would make it zero.
 pub(crate) const SMALLEST_BANDWIDTH: f64 = 0.05;
-/// Queries whose mean similarity says how much a point is asked for.
+/// Nearest queries whose mean similarity weighs a point.
 pub(crate) const CLOSEST_QUERIES: usize = 5;
-/// What a choice for some queries costs. Every output that is made with queries says it.
+/// The caveat of every output that is made with queries.
 pub const QUERIES_CAVEAT: &str =
     "what is gained on queries like these is at the expense of other queries";
 /// How steeply the weight of a point grows with it, by standard deviation.
@@ -41,16 +41,16 @@ pub(crate) struct Points {
 }
 
 /// Items by place in the pool followed by the paired set, split into the two.
-struct Drawn {
+struct SampledItems {
     pool: Vec<u32>,
     paired: Vec<u32>,
 }
 
-impl Drawn {
+impl SampledItems {
     fn new(seed: u64, purpose: u64, (pool, paired): (usize, usize), count: usize) -> Self {
         let mut drawn = draw::sample(seed, purpose, pool + paired, count);
         let rest = drawn.split_off(drawn.partition_point(|&at| (at as usize) < pool));
-        Drawn { pool: drawn, paired: rest.iter().map(|at| at - pool as u32).collect() }
+        SampledItems { pool: drawn, paired: rest.iter().map(|at| at - pool as u32).collect() }
     }
 }
 
@@ -74,9 +74,9 @@ impl Points {
         }
         let (seed, device) = (problem.seed(), problem.device());
         let sizes = (pool.len(), paired.len());
-        let drawn = Drawn::new(seed, POINTS, sizes, points);
+        let drawn = SampledItems::new(seed, POINTS, sizes, points);
         let mean = mean_of(&[(&pool, &drawn.pool), (&paired, &drawn.paired)], pool.dim());
-        let sample = |drawn: &Drawn| {
+        let sample = |drawn: &SampledItems| {
             let mut values = vec![0.0; (drawn.pool.len() + drawn.paired.len()) * pool.dim()];
             let mut rows = values.chunks_exact_mut(pool.dim());
             for (vectors, items) in [(&pool, &drawn.pool), (&paired, &drawn.paired)] {
@@ -92,7 +92,7 @@ impl Points {
         let bandwidth = match bandwidth {
             Some(bandwidth) => bandwidth,
             None => {
-                let drawn = Drawn::new(seed, SAMPLED_ITEMS, sizes, NEIGHBOURS);
+                let drawn = SampledItems::new(seed, SAMPLED_ITEMS, sizes, NEIGHBOURS);
                 nearest_others((&pool, &paired), &sample(&drawn), &drawn, progress)?
             }
         };
@@ -138,14 +138,14 @@ impl Points {
     }
 }
 
-/// The row of a sampled item in a matrix, if it is from there.
-type Own<'a> = dyn Fn(u32) -> Option<u32> + Sync + 'a;
+/// The row of a sampled item in a matrix, if the item is in it.
+type RowOf<'a> = dyn Fn(u32) -> Option<u32> + Sync + 'a;
 
 /// The median squared distance of sampled items to their nearest other item.
 fn nearest_others(
     (pool, paired): (&Centred, &Centred),
     sample: &Centred,
-    drawn: &Drawn,
+    drawn: &SampledItems,
     progress: &dyn Progress,
 ) -> Result<f64, Error> {
     let columns: Vec<u32> = (0..sample.len() as u32).collect();
@@ -156,7 +156,7 @@ fn nearest_others(
         |column: u32| (column as usize).checked_sub(of_pool).map(|at| drawn.paired[at]);
     progress.start("neighbours", (pool.len() + paired.len()) as u64 * columns.len() as u64);
     let mut nearest = vec![f64::NEG_INFINITY; sample.len()];
-    for (side, own) in [(pool, &own_in_pool as &Own), (paired, &own_in_paired)] {
+    for (side, own) in [(pool, &own_in_pool as &RowOf), (paired, &own_in_paired)] {
         unless_stopped(progress)?;
         let rows: Vec<u32> = (0..side.len() as u32).collect();
         let field = Field { rows: &rows, group_of_row: &|row| row, barred: own };
@@ -172,8 +172,12 @@ fn nearest_others(
     Ok(median.max(SMALLEST_BANDWIDTH))
 }
 
-/// Weights of points by how similar they are to what people ask for.
-fn asked_for(queries: &Queries, drawn: &Drawn, progress: &dyn Progress) -> Result<Vec<f64>, Error> {
+/// Weights of points by their similarity to the queries.
+fn asked_for(
+    queries: &Queries,
+    drawn: &SampledItems,
+    progress: &dyn Progress,
+) -> Result<Vec<f64>, Error> {
     let count = queries.pool.columns();
     let columns: Vec<u32> = (0..count as u32).collect();
     progress.start("queries", (drawn.pool.len() + drawn.paired.len()) as u64 * count as u64);
@@ -189,13 +193,14 @@ fn asked_for(queries: &Queries, drawn: &Drawn, progress: &dyn Progress) -> Resul
     Ok(query_weights(&means))
 }
 
-/// Weights of all items of pool and paired set, by how similar they are to what people ask for.
+/// Weights of all items of pool and paired set by their similarity to the queries.
 pub(crate) fn weights_asked_for(
     queries: &Queries,
     [pool, paired]: [usize; 2],
     progress: &dyn Progress,
 ) -> Result<Vec<f64>, Error> {
-    let drawn = Drawn { pool: (0..pool as u32).collect(), paired: (0..paired as u32).collect() };
+    let drawn =
+        SampledItems { pool: (0..pool as u32).collect(), paired: (0..paired as u32).collect() };
     asked_for(queries, &drawn, progress)
 }
 

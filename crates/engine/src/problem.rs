@@ -37,14 +37,14 @@ pub struct Problem {
     queries: Option<Queries>,
     usable: Option<Arc<[f64]>>,
     spend: Option<Arc<Spend>>,
-    /// Thresholds that somebody computed before.
+    /// Thresholds computed earlier.
     measures: Option<Arc<Measures>>,
     /// The numbers that guards look at.
     sources: Sources,
     settings: Arc<Settings>,
     /// Where pairs are ruled out.
     device: Device,
-    /// The vectors of the pool, which may not have been looked at yet.
+    /// The vectors of the pool, possibly not checked yet.
     pool_vectors: Option<Vectors>,
     /// Input matrices, whose files must not change during the work.
     inputs: Vec<Matrix>,
@@ -90,7 +90,7 @@ struct Sources {
     anchors: Option<Matrix>,
 }
 
-/// Similarities to what people search for, for strategies that [cover](crate::Herding) it.
+/// Similarities to search queries, for strategies that [cover](crate::Herding) them.
 #[derive(Clone)]
 pub struct Queries {
     /// Pool items (rows) against queries (columns).
@@ -354,7 +354,7 @@ impl Problem {
 
     /// Checks the pool's numbers that nothing has used. A bad one fails whichever strategy runs.
     fn look_at_rest(&self) -> Result<(), Error> {
-        self.pool_vectors.as_ref().map_or(Ok(()), Vectors::look_at_all)
+        self.pool_vectors.as_ref().map_or(Ok(()), Vectors::check_all)
     }
 
     /// The vectors of the pool, if it has some.
@@ -403,8 +403,8 @@ impl Problem {
         }
     }
 
-    /// Returns the picks if they are `budget` distinct items of the pool, or as many as the money buys. Somebody pays for
-    /// them, and indexes their own lists with them.
+    /// Returns the picks if they are `budget` distinct items of the pool, or as many as the money buys. Callers pay for
+    /// them and use them as indices.
     fn check_picks(
         &self,
         strategy: &dyn Strategy,

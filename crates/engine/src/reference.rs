@@ -230,7 +230,7 @@ pub fn entropy(values: &[f64], temperature: f64) -> f64 {
 }
 
 /// The items and settings of a greedy cover.
-pub struct Herd<'a> {
+pub struct CoverProblem<'a> {
     /// Features of the pool.
     pub pool: &'a [Vec<f64>],
     /// Features of the paired set.
@@ -249,7 +249,7 @@ pub struct Herd<'a> {
     pub queries: Option<&'a [Vec<f64>]>,
 }
 
-impl Herd<'_> {
+impl CoverProblem<'_> {
     /// Greedy cover: indices, gains, and the number of points that each pick covers better.
     pub fn cover(&self, budget: usize) -> Vec<(usize, f64, usize)> {
         let all: Vec<&Vec<f64>> = self.pool.iter().chain(self.paired).collect();
@@ -341,21 +341,21 @@ impl Herd<'_> {
     }
 }
 
-/// What a design weighs items by.
-pub struct Weighed<'a> {
+/// The weights of a design.
+pub struct DesignWeights<'a> {
     /// The probability that each pool item can be paired.
     pub usable: &'a [f64],
-    /// What each costs.
+    /// The cost of each pool item.
     pub costs: &'a [f64],
     /// The most that all picks may cost.
     pub money: f64,
 }
 
-/// Greedy V-optimal design in all dimensions, after some picks: indices and gains. What is rounded is rounded here too.
+/// Greedy V-optimal design in all dimensions, after some picks: indices and gains, with the engine's rounding.
 pub fn design(
     pool: &[Vec<f64>],
     paired: &[Vec<f64>],
-    weighed: Option<&Weighed<'_>>,
+    weighed: Option<&DesignWeights<'_>>,
     prior: f64,
     (before, budget): (&[usize], usize),
 ) -> Vec<(usize, f64)> {

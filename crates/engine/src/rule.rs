@@ -126,7 +126,7 @@ impl Default for Settings {
     }
 }
 
-/// What a strategy asks of the pairs, checked against a paired set.
+/// The rule of a strategy: which pairs it compares with and how, checked against a paired set.
 #[derive(Clone, Debug)]
 pub struct Rule {
     anchors: Vec<u32>,

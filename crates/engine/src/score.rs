@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use crate::ahead::{Ahead, fetch};
+use crate::ahead::{ReadAhead, fetch};
 use crate::error::unless_stopped;
 use crate::highest::{misses_seen, nearest_misses};
 use crate::picks::keep_best;
@@ -15,7 +15,7 @@ use crate::{
     Error, Fill, Matching, Partial, Pick, Problem, Progress, ROW_BLOCK, Reason, Similarity, Weight,
 };
 
-/// Items whose nearest misses are looked for at once.
+/// Items whose nearest misses are searched together.
 const MISSES_AT_ONCE: usize = 1 << 20;
 
 /// One hit of a pool item.
@@ -47,7 +47,7 @@ pub(crate) struct Scores {
     /// once that is known.
     surplus: Vec<f64>,
     hits: Vec<u32>,
-    /// Whether items without a hit are told apart already.
+    /// Whether items without a hit are ranked already.
     filled: bool,
 }
 
@@ -141,7 +141,7 @@ impl<'a> Scorer<'a> {
         let (all, width) = (self.problem.items(), self.thresholds.len() as u64);
         self.progress.start("scores", all.len() as u64 * width);
         let at_once = row_block(&*self.sieve);
-        let reader = self.problem.compared_rows().map(|pool| Ahead::new(pool, at_once));
+        let reader = self.problem.compared_rows().map(|pool| ReadAhead::new(pool, at_once));
         places.enumerate().par_bridge().try_for_each(|(block, place)| {
             unless_stopped(self.progress)?;
             if let Some(reader) = &reader {
@@ -186,8 +186,7 @@ impl<'a> Scorer<'a> {
         Ok(scores)
     }
 
-    /// Tells items without a hit apart, if `keep` are wanted and fewer have one: how far each is
-    /// from its nearest hit.
+    /// Ranks items without a hit, if fewer than `keep` items have one: by how far each is from its nearest hit.
     pub(crate) fn fill(&self, scores: &mut Scores, keep: usize) -> Result<(), Error> {
         let fill = self.matching.rule.hits().fill;
         if fill == Fill::Index || scores.filled || scores.hard_negatives() >= keep as u64 {
@@ -287,7 +286,7 @@ pub(crate) fn own_pairs(
     Ok(blocks?.concat())
 }
 
-/// What is known of the anchors that hits refer to.
+/// The anchors that hits refer to, with their thresholds and own pairs.
 pub(crate) struct Anchors<'a> {
     anchors: &'a [u32],
     thresholds: &'a [f64],

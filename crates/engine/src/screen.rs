@@ -43,7 +43,7 @@ pub(crate) trait Source: Sync {
     fn dim(&self) -> usize;
     /// Checks the numbers of some vectors, if that has not been done yet. Comes before any other use of
     /// them.
-    fn look_at(&self, _items: &[u32]) -> Result<(), Error> {
+    fn check_rows(&self, _items: &[u32]) -> Result<(), Error> {
         Ok(())
     }
     /// The norm of a vector.
@@ -180,7 +180,7 @@ impl<'a> Target<'a> {
 
     /// The cuts in units of the scaled vectors, so that all products lie within [-1, 1]. `defect` is
     /// how far the axes of projections are from orthonormal.
-    pub(crate) fn aim(&self, rows: &[u32], cuts: &[f64], largest: f64, defect: f64) -> Aim {
+    pub(crate) fn aim(&self, rows: &[u32], cuts: &[f64], largest: f64, defect: f64) -> BlockCuts {
         let relative = |(&cut, &norm): (&f64, &f64)| match (self.scale, largest * norm) {
             (Scale::Directions, _) => cut,
             (Scale::Vectors, unit) if unit > 1e-290 => cut / unit,
@@ -205,7 +205,7 @@ impl<'a> Target<'a> {
                 }
             }
         }
-        Aim {
+        BlockCuts {
             cuts,
             offsets,
             largest_offset,
@@ -219,7 +219,7 @@ impl<'a> Target<'a> {
 /// The cuts apply to products with the row's bias added.
 impl Sieve for Screen<'_> {
     fn above(&self, rows: &[u32], cuts: &[f64]) -> Result<Vec<(u32, u32)>, Error> {
-        self.target.rows.look_at(rows)?;
+        self.target.rows.check_rows(rows)?;
         let mut found = self.search(rows, cuts, true);
         found.sort_unstable();
         Ok(found)
@@ -243,7 +243,7 @@ fn read_units(
 
 /// The target of one block of rows: pairs with
 /// `product + offset[row] * tilt[column] > cut[column]`.
-pub(crate) struct Aim {
+pub(crate) struct BlockCuts {
     cuts: Vec<f64>,
     pub(crate) offsets: Vec<f32>,
     pub(crate) largest_offset: f64,
@@ -254,7 +254,7 @@ pub(crate) struct Aim {
     canonical: f64,
 }
 
-impl Aim {
+impl BlockCuts {
     /// The smallest product of codes, residuals included, that a pair above its cut can have if its
     /// codes are within these errors.
     pub(crate) fn limit(&self, column: usize, row_error: f64, column_error: f64) -> f64 {
@@ -274,10 +274,10 @@ struct Projected {
     /// A bound on the norm of the error of each unit.
     error: f64,
     /// Projections; `None` if there are no axes and the units serve as they are.
-    lead: Option<Lead>,
+    lead: Option<Projections>,
 }
 
-struct Lead {
+struct Projections {
     axes: usize,
     values: Vec<f32>,
     /// A bound on the norm of the error of the values.
@@ -305,7 +305,7 @@ impl Projected {
             };
             let vectors = units.chunks_exact(dim).zip(values.chunks_exact(axes));
             let residuals = vectors.map(residual).collect();
-            Lead { axes, values, error, residuals }
+            Projections { axes, values, error, residuals }
         });
         Projected { dim, units, error: read_error, lead }
     }

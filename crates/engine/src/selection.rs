@@ -4,8 +4,8 @@ use nextpair_core::Matrix;
 
 use crate::duplicates::distinct;
 use crate::{
-    Alike, BuiltIn, Error, Finding, ItemFeatures, Known, Neighbour, Picks, Problem, ProblemBuilder,
-    Progress, Settings, Spend, Strategy, Usability, mean_features,
+    Alike, BuiltIn, Error, Finding, FindingInputs, ItemFeatures, Neighbour, Picks, Problem,
+    ProblemBuilder, Progress, Settings, Spend, Strategy, Usability, mean_features,
 };
 
 /// What can be chosen from: embeddings or similarities in files, arrays, or the items of a dataset as a model sees them.
@@ -88,15 +88,15 @@ pub struct ItemNumbers {
     pub anchors: Option<Matrix>,
 }
 
-/// A selection of some items.
+/// A selection: candidates, a strategy and a budget.
 pub struct Selection<C> {
-    /// What is chosen from.
+    /// The candidates.
     pub from: C,
-    /// How.
+    /// The strategy.
     pub strategy: BuiltIn,
     /// Items to pick; with money, the most.
     pub budget: usize,
-    /// What items cost and what there is to spend, if that limits the picks.
+    /// The costs of items and the money to spend, if money limits the picks.
     pub spend: Option<Spend>,
     /// Which pairs take part, the seed of every draw, and how much to explain.
     pub settings: Settings,
@@ -310,7 +310,8 @@ pub fn pick<C: Candidates>(
         return Ok((picks, Vec::new()));
     }
     let ItemNumbers { rows, vectors, anchors } = from.numbers()?;
-    let mut known = Known { problem: Some(problem), pool: rows, anchors, ..Known::default() };
+    let mut known =
+        FindingInputs { problem: Some(problem), pool: rows, anchors, ..FindingInputs::default() };
     if let Some((pool, paired)) = vectors {
         known.picked = Some(one_each(&picked_rows(&pool, &picks.indices()), progress)?);
         known.paired = Some(one_each(&paired, progress)?);
@@ -331,7 +332,7 @@ pub fn steady<C: Candidates, T>(
     answer
 }
 
-/// Copies rows here and there of a pool, which are asked for all at once before.
+/// Copies scattered rows of a pool, after prefetching them all at once.
 pub fn picked_rows(pool: &Matrix, rows: &[u32]) -> Matrix {
     rows.iter().map(|&row| row as usize).for_each(|row| pool.will_need(row..row + 1));
     pool.gather(rows)

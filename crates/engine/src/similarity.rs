@@ -202,14 +202,14 @@ pub(crate) fn exact_rows(
 
 /// Known similarities: a matrix in memory, rows by columns.
 ///
-/// The scores of any model outside this program enter this way, and tests state their cases so.
-pub struct Given {
+/// For the scores of any model outside this program, and for tests.
+pub struct KnownSimilarities {
     columns: usize,
     values: Vec<f64>,
     largest: f64,
 }
 
-impl Given {
+impl KnownSimilarities {
     /// `values` row by row, each row with one value per column.
     ///
     /// # Errors
@@ -226,11 +226,11 @@ impl Given {
         // No negative zero, so that equal values have equal bits.
         let values: Vec<f64> = values.into_iter().map(|v| v + 0.0).collect();
         let largest = values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
-        Ok(Given { columns, values, largest })
+        Ok(KnownSimilarities { columns, values, largest })
     }
 }
 
-impl Similarity for Given {
+impl Similarity for KnownSimilarities {
     fn rows(&self) -> usize {
         self.values.len() / self.columns
     }

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::{Error, Similarity};
 
 /// Known similarities in a matrix of rows by columns, which may be a mapped file and larger than
-/// memory. [`Given`](crate::Given) is the same over numbers in memory.
+/// memory. [`KnownSimilarities`](crate::Given) is the same over numbers in memory.
 ///
 /// The canonical similarity is the stored number.
 pub struct Stored {
@@ -64,7 +64,7 @@ fn first_odd(matrix: &Matrix, what: &'static str) -> Error {
             return Error::StoredNotFinite { what, row, column, value: values[column] };
         }
     }
-    // The file changes while it is read; whoever mapped it finds that out.
+    // The file changes while it is read; the mapping's check reports that.
     Error::StoredNotFinite { what, row: 0, column: 0, value: f64::NAN }
 }
 

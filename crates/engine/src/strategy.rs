@@ -171,7 +171,7 @@ strategies! {
     VOptimal in v_optimal;
 }
 
-/// What is picked by where no strategy is named: greedy V-optimal design.
+/// The default strategy: greedy V-optimal design.
 impl Default for BuiltIn {
     fn default() -> Self {
         VOptimal::default().into()
@@ -179,7 +179,7 @@ impl Default for BuiltIn {
 }
 
 impl BuiltIn {
-    /// The names of those that `wanted` says yes to, as words: `herding and novelty`.
+    /// The names of the strategies that `wanted` accepts, as words: `herding and novelty`.
     pub fn listed(wanted: impl Fn(&mut BuiltIn) -> bool, and: &str) -> String {
         let mut all: Vec<BuiltIn> = BuiltIn::all().collect();
         all.retain_mut(|own| wanted(own));

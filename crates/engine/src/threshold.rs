@@ -4,7 +4,7 @@ use crate::score::own_pairs;
 use crate::top::{Field, kth_largest};
 use crate::{Error, Matching, Partial, Progress};
 
-/// How many thresholds of somebody else are computed again, to see whether they are ours.
+/// How many thresholds of another part are recomputed, to check that it is of the same selection.
 const LOOKED_AT: usize = 16;
 
 /// What hits of anchors are measured by, anchors ascending.

@@ -23,9 +23,9 @@ pub const FEWEST_REFUSED: usize = 10;
 /// looked like nothing paired.
 const FEWEST_OF_RATIO: usize = 100;
 
-/// Items to learn from, at most, of each kind.
+/// Most examples of each kind.
 const LEARNED_FROM: usize = 1000;
-/// Items of each kind that others are compared with, at most.
+/// Most items of each kind to compare others with.
 const COMPARED: usize = 128;
 /// Purposes of the draws of those.
 const SAMPLED: u64 = 11;
@@ -85,7 +85,7 @@ impl Usability {
         let (is_ratio, fewest) =
             (refused.is_none(), if refused.is_none() { FEWEST_OF_RATIO } else { 1 });
         let others = refused.unwrap_or(pool);
-        // Only what is learned from is read.
+        // Only the examples are read.
         let [some, other] = [accepted, others]
             .map(|set| set.gather(&draw::sample(seed, SAMPLED, set.rows(), LEARNED_FROM)));
         if distinct(&some) < fewest || distinct(&other) < fewest {
@@ -132,7 +132,7 @@ impl Usability {
         if self.is_ratio { exp(score).min(1.0) } else { logistic(score) }
     }
 
-    /// Items that look like nothing accepted.
+    /// Items unlike everything accepted.
     pub(crate) fn strange(&self, items: &Matrix) -> Result<usize, Error> {
         Ok(self.of(items)?.into_iter().filter(|&probability| probability < USABLE).count())
     }
@@ -155,7 +155,7 @@ impl Usability {
 }
 
 impl Energies {
-    /// Draws what items are compared with, and returns the examples too.
+    /// Draws the items to compare with. Also returns the examples.
     fn learn([accepted, others]: [Vec<f64>; 2], dim: usize, seed: u64) -> (Self, Examples) {
         let counts = [accepted.len() / dim, others.len() / dim];
         let drawn = counts.map(|count| draw::sample(seed, COMPARED_WITH, count, COMPARED));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn junk_on_all_sides_is_told_by_refusals_and_by_the_pool() {
+    fn junk_on_all_sides_is_found_with_refusals_and_without() {
         // Items vary in a few dimensions, and junk in all of them, around the same mean.
         let items = |draws: &mut Draws, scale: fn(usize) -> f64, count: usize| {
             let values: Vec<f64> =

@@ -16,30 +16,30 @@ use crate::{Device, Error};
 #[derive(Clone)]
 pub struct Vectors {
     matrix: Matrix,
-    looks: Arc<Looks>,
+    checked: Arc<CheckedNorms>,
     name: &'static str,
     /// The row that errors call the first.
     first: usize,
     residence: Arc<Residence>,
 }
 
-/// What has been seen of vectors. Threads may look at the same one: both see the same.
-struct Looks {
+/// Norms and fingerprints, computed on first use. Two threads may check the same vector: both get the same.
+struct CheckedNorms {
     norms: Box<[AtomicU64]>,
     /// Fingerprints that tell copies, if they are wanted.
     prints: Option<Box<[AtomicU64]>>,
     /// Whether every vector must have a direction.
     directed: AtomicBool,
-    /// Whether every vector has been looked at and is as it must be.
+    /// Whether every vector has been checked and is valid.
     complete: AtomicBool,
 }
 
 /// Products computed side by side. Each is a chain of dependent additions; four hide its latency.
 const LANES: usize = 4;
-/// Vectors that one thread looks at together.
+/// Vectors that one thread checks together.
 const TOGETHER: usize = 1024;
 
-/// Norms are kept as their bits, inverted: nothing is a norm that has not been computed.
+/// Norms are kept as their bits, inverted: zero stands for a norm that is not computed yet.
 fn kept(norm: f64) -> u64 {
     !(if norm.is_nan() { f64::NAN } else { norm }).to_bits()
 }
@@ -52,14 +52,13 @@ impl Vectors {
     /// Checks every number of `matrix`; errors call it `name`.
     pub fn new(matrix: Matrix, name: &'static str) -> Result<Self, Error> {
         let vectors = Self::unread(matrix, name, 0, false)?;
-        vectors.look_at_all()?;
+        vectors.check_all()?;
         Ok(vectors)
     }
 
     /// Checks the numbers of `matrix` when they are first used, so that a large file is read once, and
-    /// keeps fingerprints of them if copies are to be [told](Self::prints). Errors call its first row
-    /// `first`. Whoever uses the vectors has them [looked at](Self::look_at) before, and the others
-    /// [in the end](Self::look_at_all).
+    /// keeps [fingerprints](Self::prints) of them if copies are to be found. Errors call its first row `first`. Callers
+    /// [check](Self::check_rows) vectors before they use them, and [the rest](Self::check_all) at the end.
     pub(crate) fn unread(
         matrix: Matrix,
         name: &'static str,
@@ -73,30 +72,30 @@ impl Vectors {
         if u32::try_from(rows).is_err() {
             return Err(Error::TooManyRows { what, rows });
         }
-        let looks = Looks {
+        let checked = CheckedNorms {
             norms: numbers(rows),
             prints: prints.then(|| numbers(rows)),
             directed: AtomicBool::new(false),
             complete: AtomicBool::new(false),
         };
-        Ok(Vectors { matrix, looks: Arc::new(looks), name, first, residence: Arc::default() })
+        Ok(Vectors { matrix, checked: Arc::new(checked), name, first, residence: Arc::default() })
     }
 
-    /// Looks at some vectors, unless that was done, and fails if anything is wrong with one.
-    pub(crate) fn look_at(&self, items: &[u32]) -> Result<(), Error> {
-        if self.looks.complete.load(Ordering::Acquire) {
+    /// Checks some vectors, unless that was done, and fails if one is invalid.
+    pub(crate) fn check_rows(&self, items: &[u32]) -> Result<(), Error> {
+        if self.checked.complete.load(Ordering::Acquire) {
             return Ok(());
         }
         self.see(items);
         match items.iter().any(|&item| self.is_wrong(item as usize)) {
-            true => self.look_at_all(),
+            true => self.check_all(),
             false => Ok(()),
         }
     }
 
-    /// Looks at all vectors that nobody has looked at, and fails with the first that is wrong.
-    pub(crate) fn look_at_all(&self) -> Result<(), Error> {
-        if self.looks.complete.load(Ordering::Acquire) {
+    /// Checks all vectors that are not checked yet, and fails with the first invalid one.
+    pub(crate) fn check_all(&self) -> Result<(), Error> {
+        if self.checked.complete.load(Ordering::Acquire) {
             return Ok(());
         }
         let items: Vec<u32> = (0..self.len() as u32).filter(|&item| !self.is_seen(item)).collect();
@@ -114,31 +113,31 @@ impl Vectors {
                 return Err(Error::NormOutOfRange { what, row, norm });
             }
         }
-        if self.looks.directed.load(Ordering::Acquire) {
+        if self.checked.directed.load(Ordering::Acquire) {
             self.check_directions()?;
         }
-        self.looks.complete.store(true, Ordering::Release);
+        self.checked.complete.store(true, Ordering::Release);
         Ok(())
     }
 
     /// The fingerprint of every vector, if they were wanted.
     ///
     /// # Errors
-    /// If anything is wrong with a vector that nobody has looked at.
+    /// If a vector that is not checked yet is invalid.
     pub(crate) fn prints(&self) -> Result<Option<impl Fn(usize) -> u64 + Sync + '_>, Error> {
-        let Some(prints) = &self.looks.prints else { return Ok(None) };
-        self.look_at_all()?;
+        let Some(prints) = &self.checked.prints else { return Ok(None) };
+        self.check_all()?;
         Ok(Some(|item: usize| prints[item].load(Ordering::Relaxed)))
     }
 
     fn is_seen(&self, item: u32) -> bool {
-        self.looks.norms[item as usize].load(Ordering::Relaxed) != 0
+        self.checked.norms[item as usize].load(Ordering::Relaxed) != 0
     }
 
     fn is_wrong(&self, item: usize) -> bool {
         match self.norm(item) {
             // Zero, or so small that its squares are.
-            0.0 => self.looks.directed.load(Ordering::Relaxed) || self.has_numbers(item),
+            0.0 => self.checked.directed.load(Ordering::Relaxed) || self.has_numbers(item),
             norm => is_odd(norm),
         }
     }
@@ -162,11 +161,11 @@ impl Vectors {
             };
             for (&item, square) in items.iter().zip(squares) {
                 let item = item as usize;
-                if let Some(prints) = &self.looks.prints {
+                if let Some(prints) = &self.checked.prints {
                     prints[item].store(stored_print(&self.matrix, item), Ordering::Relaxed);
                 }
-                // Last: who finds the norm need not look.
-                self.looks.norms[item].store(kept(square.sqrt()), Ordering::Release);
+                // Last: a stored norm says that the vector is checked.
+                self.checked.norms[item].store(kept(square.sqrt()), Ordering::Release);
             }
         }
     }
@@ -186,11 +185,11 @@ impl Vectors {
         &self.residence
     }
 
-    /// Fails if a vector is zero, which cosine similarity cannot divide by; of vectors that nobody has
-    /// looked at, when they are looked at.
+    /// Fails if a vector is zero, which cosine similarity cannot divide by. Vectors that are not checked yet fail when they
+    /// are checked.
     pub fn require_directions(&self) -> Result<(), Error> {
-        self.looks.directed.store(true, Ordering::Release);
-        match self.looks.complete.load(Ordering::Acquire) {
+        self.checked.directed.store(true, Ordering::Release);
+        match self.checked.complete.load(Ordering::Acquire) {
             true => self.check_directions(),
             false => Ok(()),
         }
@@ -205,7 +204,7 @@ impl Vectors {
 
     /// Number of vectors.
     pub fn len(&self) -> usize {
-        self.looks.norms.len()
+        self.checked.norms.len()
     }
 
     /// Whether there are no vectors.
@@ -231,17 +230,17 @@ impl Vectors {
     /// The float64 norm of a vector.
     #[inline]
     pub fn norm(&self, item: usize) -> f64 {
-        match self.looks.norms[item].load(Ordering::Acquire) {
+        match self.checked.norms[item].load(Ordering::Acquire) {
             0 => self.norm_now(item),
             kept => f64::from_bits(!kept),
         }
     }
 
-    /// The norm of a vector that nobody has looked at.
+    /// The norm of a vector that is not checked yet.
     #[cold]
     fn norm_now(&self, item: usize) -> f64 {
         self.see(&[item as u32]);
-        f64::from_bits(!self.looks.norms[item].load(Ordering::Acquire))
+        f64::from_bits(!self.checked.norms[item].load(Ordering::Acquire))
     }
 
     /// The largest norm.

@@ -288,10 +288,11 @@ pub use nextpair_core::{Dtype, Matrix, Progress, Side};
 pub use nextpair_data::dataset::{Added, Addition, EncodedSet};
 pub use nextpair_engine::{
     Alike, BagOfWords, BuiltIn, Candidates, Chance, CoreSet, CoreSetMargin, Coverage, Device,
-    Distinct, Entropy, Features, Finding, Given, Guards, HardNegative, Herding, Hits, Hybrid,
-    ItemFeatures, Known, LeastSimilar, Margin, Matching, Metric, Needs, Novelty, Partial, Pick,
-    Picks, Problem, ProblemBuilder, Random, Reason, Rule, Scope, Selection, Settings, Shard,
-    Sharded, Sieve, Similarity, Size, Stored, Strategy, Stratified, Typical, VOptimal, Weight,
+    Distinct, Entropy, Features, Finding, FindingInputs, Guards, HardNegative, Herding, Hits,
+    Hybrid, ItemFeatures, KnownSimilarities, LeastSimilar, Margin, Matching, Metric, Needs,
+    Novelty, Partial, Pick, Picks, Problem, ProblemBuilder, Random, Reason, Rule, Scope, Selection,
+    Settings, Shard, Sharded, Sieve, Similarity, Size, Stored, Strategy, Stratified, Typical,
+    VOptimal, Weight,
 };
 pub use part::{Finished, Part};
 pub use partial_file::PartialFile;

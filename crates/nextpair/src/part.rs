@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use nextpair_core::{Matrix, Progress, Side};
 use nextpair_data::open;
 use nextpair_engine::{
-    BuiltIn, Chance, Finding, Known, Partial, Picks, Problem, Selection, Settings, Shard, Strategy,
-    one_each, picked_rows, steady,
+    BuiltIn, Chance, Finding, FindingInputs, Partial, Picks, Problem, Selection, Settings, Shard,
+    Strategy, one_each, picked_rows, steady,
 };
 use serde::{Deserialize, Serialize};
 
@@ -241,7 +241,7 @@ impl Finished {
             above_own,
             hubs,
         });
-        let mut known = Known { chance, ..Known::default() };
+        let mut known = FindingInputs { chance, ..FindingInputs::default() };
         if let Ok(Some((pool, paired))) = self.header.features() {
             known.picked = Some(one_each(&picked_rows(&pool, &self.picks.indices()), progress)?);
             known.paired = Some(one_each(&paired, progress)?);

@@ -244,7 +244,7 @@ class Typical(_Drawing):
 
 @dataclass(eq=False, repr=False)
 class Herding(Strategy):
-    """Items that stand for many others that nothing paired stands for."""
+    """Items that represent many others that no paired item represents."""
 
     name = "herding"
 

@@ -22,7 +22,7 @@ pub(super) const KERNELS: Kernels = Kernels {
 
 /// Bytes of the host that a queue copies at once.
 const STAGED: usize = 40 << 20;
-/// Numbers of the longest vectors, of which, as doubles and with a shift, one is copied at once.
+/// Most numbers of a vector: a queue's memory holds one such vector in doubles, with its shift.
 pub(super) const LONGEST: usize = 1 << 20;
 
 /// A GPU.
@@ -66,20 +66,20 @@ impl Card {
         Ok(Card { queue, tiles, lanes: Mutex::default(), freed: Condvar::new() })
     }
 
-    /// A queue that nobody uses; waits for one if there are enough. Who has it must not wait for work
-    /// of other threads, which may wait for it.
-    pub(super) fn lane(&self) -> Result<Borrowed<'_>, Error> {
+    /// An idle queue; waits for one if all are busy. Its holder must not wait for other threads, which may be
+    /// waiting for a queue.
+    pub(super) fn lane(&self) -> Result<LaneGuard<'_>, Error> {
         let mut lanes = self.lanes();
         loop {
             if let Some(lane) = lanes.free.pop() {
-                return Ok(Borrowed { card: self, lane: Some(lane) });
+                return Ok(LaneGuard { card: self, lane: Some(lane) });
             }
             if lanes.made < self.tiles.lanes.min(lanes.most) {
                 lanes.made += 1;
                 drop(lanes);
                 let opened = Lane::open(self.queue.index());
                 if let Ok(lane) = opened {
-                    return Ok(Borrowed { card: self, lane: Some(lane) });
+                    return Ok(LaneGuard { card: self, lane: Some(lane) });
                 }
                 lanes = self.lanes();
                 lanes.made -= 1;
@@ -100,13 +100,13 @@ impl Card {
     }
 }
 
-/// A queue that goes back to the others.
-pub(super) struct Borrowed<'a> {
+/// A queue in use; it becomes idle again when this is dropped.
+pub(super) struct LaneGuard<'a> {
     card: &'a Card,
     lane: Option<Lane>,
 }
 
-impl Deref for Borrowed<'_> {
+impl Deref for LaneGuard<'_> {
     type Target = Lane;
 
     fn deref(&self) -> &Lane {
@@ -114,20 +114,20 @@ impl Deref for Borrowed<'_> {
     }
 }
 
-impl DerefMut for Borrowed<'_> {
+impl DerefMut for LaneGuard<'_> {
     fn deref_mut(&mut self) -> &mut Lane {
         self.lane.as_mut().expect("a queue until it goes back")
     }
 }
 
-impl Drop for Borrowed<'_> {
+impl Drop for LaneGuard<'_> {
     fn drop(&mut self) {
         self.card.lanes().free.extend(self.lane.take());
         self.card.freed.notify_one();
     }
 }
 
-/// Bytes of a double, of which inverse norms and shifts are.
+/// Bytes of a double, the type of inverse norms and shifts.
 const DOUBLE: usize = size_of::<f64>();
 
 impl Lane {
@@ -169,7 +169,7 @@ impl Lane {
         codes: &Array<T>,
         first: usize,
     ) -> Result<(), Error> {
-        source.look_at(vectors)?;
+        source.check_rows(vectors)?;
         let (matrix, width) = (source.matrix(), width(source.dim()));
         let shift = source.shift().unwrap_or_default();
         let size = matrix.dtype().size();

@@ -51,8 +51,8 @@ impl Codes {
         lane: &mut Lane,
         source: &dyn Source,
         rows: Range<usize>,
-    ) -> Result<Loaded, Error> {
-        let mut loaded = Loaded(Vec::new());
+    ) -> Result<LoadedBlocks, Error> {
+        let mut loaded = LoadedBlocks(Vec::new());
         let Some(kept) = &self.kept else { return Ok(loaded) };
         for block in rows.start / BLOCK..rows.end.div_ceil(BLOCK) {
             // Two queues may both load a block: both write the same.
@@ -68,13 +68,13 @@ impl Codes {
     }
 
     /// Notes that what was loaded is there.
-    pub(super) fn done(&self, loaded: Loaded) {
+    pub(super) fn done(&self, loaded: LoadedBlocks) {
         for block in loaded.0 {
             self.there[block].store(true, Ordering::Release);
         }
     }
 
-    /// Whether there is nothing to put there of some rows.
+    /// Whether all of some rows are loaded.
     pub(super) fn has(&self, rows: Range<usize>) -> bool {
         let mut blocks = rows.start / BLOCK..rows.end.div_ceil(BLOCK);
         self.kept.is_none() || blocks.all(|block| self.there[block].load(Ordering::Acquire))
@@ -87,9 +87,9 @@ impl Codes {
     }
 }
 
-/// Blocks on their way.
+/// Blocks that are being loaded.
 #[must_use]
-pub(super) struct Loaded(Vec<usize>);
+pub(super) struct LoadedBlocks(Vec<usize>);
 
 /// Gives the memory back to the GPU, where other programs and models may want it.
 impl Drop for Codes {

@@ -6,28 +6,28 @@
 use nextpair_cuda::{Argument, Array, Grid};
 
 use super::card::{Card, KERNELS};
-use crate::design::{Best, Design, Group, Taken};
+use crate::design::{Best, Design, DesignPick, Group};
 use crate::directions::LANES;
 use crate::error::unless_stopped;
 use crate::{Error, Progress};
 
 /// Threads of a block, an item each.
 const THREADS: usize = 256;
-/// Picks that are made before progress is told and a stop is noticed.
+/// Picks between two reports of progress and checks for a stop.
 const AT_ONCE: usize = 16;
-/// Numbers of an item that was found: what it is compared by, its gain or share, and itself.
+/// Numbers of a found item: its rank value, its gain or share, and its index.
 const FOUND: usize = 3;
-/// The item of what was not found.
+/// Stands for no item.
 const NOBODY: u64 = u32::MAX as u64;
 
 impl Design {
-    /// Takes the best items, at most so many, and returns the mean variance that they leave too.
+    /// Picks the best items, at most so many. Also returns the mean variance that they leave.
     pub(super) fn take_on(
         &self,
         card: &Card,
         budget: usize,
         progress: &dyn Progress,
-    ) -> Result<(Vec<Taken>, f64), Error> {
+    ) -> Result<(Vec<DesignPick>, f64), Error> {
         let (dim, items, most) = (self.moments.dim, self.groups.len() * LANES, self.learners);
         let blocks = items.div_ceil(THREADS);
         let lane = card.lane()?;
@@ -138,7 +138,7 @@ impl Design {
             let (item, gain) = found(pick);
             let learners = all_learners[at * most * FOUND..][..most * FOUND].chunks_exact(FOUND);
             let learners = learners.filter(|learner| learner[2] != NOBODY).map(found).collect();
-            Taken { item, gain, learners }
+            DesignPick { item, gain, learners }
         };
         let taken = all_picks.chunks_exact(FOUND).enumerate().map(of_pick).collect();
         Ok((taken, self.moments.variance_of(&inverse.to_vec()?)))

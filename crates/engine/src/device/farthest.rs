@@ -23,14 +23,14 @@ pub(crate) struct Farthest<'a> {
     source: &'a dyn Source,
     codes: Arc<Codes>,
     count: usize,
-    /// The largest norm of an item, of which lengths on the GPU are multiples.
+    /// The largest norm of an item: the unit of lengths on the GPU.
     unit: f64,
     norms: Array<f32>,
     bounds: Array<f32>,
 }
 
 /// Items that may be the farthest: the squared distances of all others are below the floor.
-pub(crate) struct Far {
+pub(crate) struct FarItems {
     pub(crate) floor: f64,
     pub(crate) items: Vec<u32>,
 }
@@ -42,7 +42,7 @@ struct Centres {
     count: usize,
 }
 
-/// Bounds of a sample at least, if there are as many, from which floors are taken.
+/// Least size of the sample of bounds that floors are taken from, if there are as many.
 const SAMPLE: usize = 1 << 16;
 /// The widest step between those of a sample.
 const STEP: usize = 256;
@@ -50,8 +50,8 @@ const STEP: usize = 256;
 const UNITS: Range<f64> = 1e-140..1e150;
 
 impl<'a> Farthest<'a> {
-    /// The items of `source`, whose squared distances to their nearest centres are known. Nothing if
-    /// their lengths are beyond what a GPU computes with.
+    /// The items of `source`, whose squared distances to their nearest centres are known. `None` if their lengths are
+    /// beyond the range of a GPU.
     pub(crate) fn new(
         card: Arc<Card>,
         source: &'a dyn Source,
@@ -91,7 +91,7 @@ impl<'a> Farthest<'a> {
         })
     }
 
-    /// How much the CPU may compute, in multiplications, before another pass of the GPU is cheaper.
+    /// Multiplications of the CPU that cost as much as another pass of the GPU.
     pub(crate) fn patience(&self) -> usize {
         (self.count * self.source.dim() / 16).max(8 * self.card.tiles.found)
     }
@@ -191,9 +191,8 @@ impl<'a> Farthest<'a> {
         Ok(())
     }
 
-    /// About `wanted` items that may be farthest. Nothing if those are so many that the CPU may as
-    /// well look at all.
-    pub(crate) fn farthest(&self, wanted: usize) -> Result<Option<Far>, Error> {
+    /// About `wanted` items that may be farthest. `None` if they are so many that the CPU may as well compute all.
+    pub(crate) fn farthest(&self, wanted: usize) -> Result<Option<FarItems>, Error> {
         if wanted > self.count / 2 {
             return Ok(None);
         }
@@ -213,7 +212,7 @@ impl<'a> Farthest<'a> {
         let items = self.at_least_as_far(&lane, floor, 2 * wanted)?;
         // Bounds that are lower are so by more than this product is rounded.
         let floor = f64::from(floor) * (self.unit * self.unit);
-        Ok((items.len() <= self.count / 2).then_some(Far { floor, items }))
+        Ok((items.len() <= self.count / 2).then_some(FarItems { floor, items }))
     }
 
     /// The items whose bounds are at least `floor`; about `expected`.

@@ -1,8 +1,7 @@
 //! Upper bounds on what items add to a cover of points, by a GPU.
 //!
-//! Cosines are products of directions in single precision, with the error bound of the CPU's: half
-//! precision would say of points that an item covers a little worse than others that it may cover them
-//! better, and there are many.
+//! Cosines are products of directions in single precision, with the CPU's error bound. The bound of half precision is
+//! too loose: it would keep the many points that an item covers only a little worse than others.
 
 use std::sync::Arc;
 

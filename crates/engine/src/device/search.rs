@@ -14,7 +14,7 @@ use nextpair_cuda::{Argument, Array, Grid, Operand, Precision, Product};
 
 use super::card::{Card, KERNELS, Lane, width};
 use super::codes::Codes;
-use crate::screen::{Aim, Scale, Source, Target, U, round_down};
+use crate::screen::{BlockCuts, Scale, Source, Target, U, round_down};
 use crate::{Error, Sieve};
 
 /// The columns of a search, coded once, on a GPU.
@@ -42,7 +42,7 @@ struct Rows {
 const SCALE: f32 = 64.0 * 64.0;
 /// Numbers of all rows of a call: 16,384 rows of 512.
 pub(super) const AT_ONCE: usize = 1 << 23;
-/// Pairs that are fetched with their number. Mostly there are not more.
+/// Pairs that are fetched along with their count: enough for most calls.
 const FETCHED: usize = 1 << 15;
 
 /// A bound on the norm of what coding loses of a direction: the rounding to half precision and before
@@ -78,7 +78,7 @@ impl<'a> GpuSieve<'a> {
         Ok(GpuSieve { card, target, rows: of_rows, columns: coded })
     }
 
-    fn search(&self, rows: &[u32], aim: &Aim, largest: f64) -> Result<Vec<u64>, Error> {
+    fn search(&self, rows: &[u32], aim: &BlockCuts, largest: f64) -> Result<Vec<u64>, Error> {
         let source = self.target.rows;
         let error = coding_error(source.dim());
         // The sum is rounded too; that counts as an error of the rows.
@@ -123,13 +123,13 @@ impl<'a> GpuSieve<'a> {
         Ok(found)
     }
 
-    /// Pairs of so many rows that are listed at once: those of one row always are.
+    /// The capacity of the list for so many rows: at least all pairs of one row.
     fn room(&self, rows: usize) -> usize {
         let columns = self.columns.count;
         self.card.tiles.found.max(columns).min(rows * columns)
     }
 
-    /// The codes of some rows, which have been loaded if they follow each other and there is room.
+    /// The codes of some rows, kept on the GPU if the rows are consecutive and there is room.
     fn together(&self, lane: &mut Lane, rows: &[u32]) -> Result<Rows, Error> {
         let source = self.target.rows;
         if let (Some(kept), Some(run)) = (&self.rows.kept, run(rows)) {
@@ -158,7 +158,7 @@ impl Sieve for GpuSieve<'_> {
         if rows.is_empty() || cuts.is_empty() {
             return Ok(Vec::new());
         }
-        self.target.rows.look_at(rows)?;
+        self.target.rows.check_rows(rows)?;
         let largest = self.target.largest(rows);
         let aim = self.target.aim(rows, cuts, largest, 0.0);
         let mut found = match self.search(rows, &aim, largest) {
@@ -210,7 +210,7 @@ fn run(items: &[u32]) -> Option<Range<usize>> {
     follow.then_some(first..first + items.len())
 }
 
-/// All that a call needs on the GPU.
+/// The arrays of a call on the GPU.
 struct Job<'a> {
     card: &'a Card,
     width: usize,
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_coding_loses_is_bounded() {
+    fn coding_error_is_bounded() {
         let mut draws = Draws::new(8);
         for dim in [1, 3, 64, 700] {
             for kind in 0..4 {

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_where_the_fingerprint_does_not_look_is_no_copy() {
+    fn differences_outside_the_fingerprint_are_found() {
         let mut values = vec![1.0f32; 2 * 5000];
         // Outside of every piece of the second row.
         values[5000 + 200] = 2.0;

@@ -46,8 +46,7 @@ impl State {
         (first..self.left.len() as u32).filter(|&item| self.left[item as usize]).collect()
     }
 
-    /// Leaves out what has a cosine of at least `cosine` with a paired item or with an earlier one
-    /// that is kept.
+    /// Drops every item with a cosine of at least `cosine` to a paired item, or to an earlier item that was kept.
     pub(super) fn thin_out(
         &mut self,
         pool: &Vectors,
@@ -73,7 +72,7 @@ impl State {
             columns.truncate(CHUNK);
             let Some(&last) = columns.last() else { return Ok(()) };
             let search = Search::new(&among, &columns, cut)?;
-            // Within the chunk one after the other: what is left out leaves nothing out.
+            // Within the chunk in order: a dropped item drops no other.
             let mut kept = vec![true; columns.len()];
             for (row, column) in search.pairs(&columns, progress)? {
                 if column < row && kept[column as usize] && kept[row as usize] {

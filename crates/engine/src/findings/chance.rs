@@ -1,8 +1,7 @@
-//! What chance does to picks: some of the pairs play the pool, and are picked from.
+//! Rates by chance: some of the pairs play the pool, and are picked from.
 //!
-//! Where a model is weak or items are dense, picks above an own pair are nothing special, and where
-//! all vectors lie to one side, so are hubs. What pairs show when they play the pool needs no
-//! assumption about that.
+//! With a weak model or dense items, picks above an own pair are common, and so are hubs where all vectors lie to one
+//! side. Rates among pairs that play the pool account for that without assumptions.
 
 use nextpair_core::{Draws, draw};
 
@@ -28,14 +27,14 @@ const HUB: f64 = 0.5;
 const FEWEST_ANCHORS: usize = 40;
 /// Anchors below which a pick may hit all of them by chance.
 const FEWEST_TO_HIT: usize = 20;
-/// Hubs, hits of the pool and false negatives speak from this count on, if their share exceeds that of chance by this
-/// and three standard errors.
+/// Hubs, hits of the pool and false negatives: the least count for a warning, and by how much the share must exceed
+/// that of chance, beyond three standard errors.
 const HUBS: (usize, f64) = (3, 0.1);
 const POOL_HIT: (usize, f64) = (20, 0.2);
 const FALSE_NEGATIVES: (usize, f64) = (5, 0.4);
 const ERRORS: f64 = 3.0;
 
-/// What chance does to a pool and to picks from it: counts of all splits.
+/// Rates by chance for a pool and picks from it: counts over all splits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chance {
     /// Items of the pool.
@@ -50,9 +49,9 @@ pub struct Chance {
     pub hubs: usize,
 }
 
-/// A hit, as chance sees it.
+/// A hit of a pair that plays the pool.
 #[derive(Clone, Copy)]
-struct Found {
+struct SampleHit {
     surplus: f64,
     above_own: bool,
 }
@@ -103,20 +102,20 @@ impl Sample {
         let thresholds: Vec<f64> = paired.iter().map(threshold).collect::<Option<_>>()?;
         let own: Vec<f64> = paired.iter().map(|&pair| self.at(pair, pair)).collect();
         let usual = usual_margin(&own, &thresholds);
-        let mut hits: Vec<Vec<Found>> = vec![Vec::new(); pool.len()];
+        let mut hits: Vec<Vec<SampleHit>> = vec![Vec::new(); pool.len()];
         for ((&anchor, &threshold), &own) in paired.iter().zip(&thresholds).zip(&own) {
             for (&row, hits) in pool.iter().zip(&mut hits) {
                 let similarity = self.at(row, anchor);
                 if similarity > threshold && self.apart(row, anchor) {
                     let above_own = is_above_own(similarity, own, threshold, usual);
-                    hits.push(Found { surplus: similarity - threshold, above_own });
+                    hits.push(SampleHit { surplus: similarity - threshold, above_own });
                 }
             }
         }
         chance.pool += hits.len();
         chance.hit += hits.iter().filter(|hits| !hits.is_empty()).count();
         hits.iter_mut().for_each(|hits| hits.sort_by(|a, b| b.surplus.total_cmp(&a.surplus)));
-        let score = |hits: &Vec<Found>| hits.iter().map(|hit| hit.surplus).sum::<f64>();
+        let score = |hits: &Vec<SampleHit>| hits.iter().map(|hit| hit.surplus).sum::<f64>();
         let mut order: Vec<(f64, usize)> = hits.iter().map(score).zip(0..).collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         for hits in order.iter().take(picks).map(|&(_, at)| &hits[at]) {

@@ -1,4 +1,4 @@
-//! Findings in words.
+//! Findings as names and sentences.
 
 use super::Finding;
 

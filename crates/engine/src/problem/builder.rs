@@ -27,7 +27,7 @@ pub struct ProblemBuilder {
     device: Device,
     settings: Settings,
     features: Option<Features>,
-    queries: Option<Asked>,
+    queries: Option<QueryInput>,
     usable: Option<Vec<f64>>,
     spend: Option<Spend>,
     items: Option<Range<u32>>,
@@ -41,7 +41,7 @@ enum Reading {
     /// Before anything else.
     #[default]
     First,
-    /// When they are used, and whatever was not used in the end.
+    /// On first use, and the rest at the end.
     Once,
     /// The same, and fingerprints are kept, so that copies are found without reading again.
     OnceForCopies,
@@ -54,8 +54,8 @@ struct Part {
     pool: usize,
 }
 
-/// Queries, as embeddings or as similarities to them.
-enum Asked {
+/// The queries as given: embeddings, or similarities to them.
+enum QueryInput {
     Embeddings(Matrix),
     Similarities(Queries),
 }
@@ -164,15 +164,15 @@ impl ProblemBuilder {
         ProblemBuilder { features: Some(Features { pool, paired }), ..self }
     }
 
-    /// Embeddings of what people search for, on the side that the pool lacks. Strategies that cover
-    /// points weigh them by their similarity to it.
+    /// Embeddings of search queries, on the side that the pool lacks. Strategies that cover points weigh them by their
+    /// similarity to the queries.
     pub fn queries(self, queries: Matrix) -> Self {
-        ProblemBuilder { queries: Some(Asked::Embeddings(queries)), ..self }
+        ProblemBuilder { queries: Some(QueryInput::Embeddings(queries)), ..self }
     }
 
-    /// Similarities of any model to what people search for.
+    /// Similarities of any model to search queries.
     pub fn query_similarities(self, queries: Queries) -> Self {
-        ProblemBuilder { queries: Some(Asked::Similarities(queries)), ..self }
+        ProblemBuilder { queries: Some(QueryInput::Similarities(queries)), ..self }
     }
 
     /// The probability that each pool item can be paired at all, for strategies that weigh items by it.
@@ -180,7 +180,7 @@ impl ProblemBuilder {
         ProblemBuilder { usable: Some(probabilities), ..self }
     }
 
-    /// What pool items cost, and how much may be spent: picks end where nothing is left that the money buys.
+    /// The cost of each pool item, and how much may be spent: picks end when the money runs out.
     pub fn spend(self, spend: Option<Spend>) -> Self {
         ProblemBuilder { spend, ..self }
     }
@@ -317,12 +317,12 @@ impl ProblemBuilder {
         let mut pool_vectors = None;
         let queries = match (self.queries, &self.source) {
             (None, _) => None,
-            (Some(Asked::Similarities(queries)), _) => Some(queries),
-            (Some(Asked::Embeddings(queries)), Source::Embeddings(sides)) => {
+            (Some(QueryInput::Similarities(queries)), _) => Some(queries),
+            (Some(QueryInput::Embeddings(queries)), Source::Embeddings(sides)) => {
                 inputs.push(queries.clone());
                 Some(steady(&inputs, || sides.queries(queries, &compare))?)
             }
-            (Some(Asked::Embeddings(_)), _) => return Err(Error::QueriesWithoutEmbeddings),
+            (Some(QueryInput::Embeddings(_)), _) => return Err(Error::QueriesWithoutEmbeddings),
         };
         if queries.as_ref().is_some_and(|queries| queries.pool.columns() == 0) {
             return Err(Error::NoQueries);
@@ -459,7 +459,7 @@ impl Sides {
         let prints = reading == Reading::OnceForCopies;
         let vectors = Vectors::unread(rows, POOL, first, prints)?.on(device);
         if reading == Reading::First {
-            vectors.look_at_all()?;
+            vectors.check_all()?;
         }
         let pool = compare.with(vectors.clone(), anchors.clone())?;
         Ok((Similarities { pool, paired: compare.with(rivals, anchors)? }, vectors))

@@ -1,7 +1,7 @@
 //! The bound in single precision, for CPUs without byte products and as a second opinion.
 
 use super::sums::dot;
-use super::{Aim, Projected, gamma, round_down, round_up};
+use super::{BlockCuts, Projected, gamma, round_down, round_up};
 use crate::product::product;
 
 /// Columns per tile.
@@ -24,7 +24,7 @@ impl Block {
 pub(super) fn search(
     blocks: &[Block],
     rows: &Projected,
-    aim: &Aim,
+    aim: &BlockCuts,
     finish: bool,
     found: &mut Vec<(u32, u32)>,
 ) {
@@ -75,7 +75,7 @@ fn stands_whole(
     block: &Block,
     position: usize,
     column: usize,
-    aim: &Aim,
+    aim: &BlockCuts,
 ) -> bool {
     let x = &rows.units[row * rows.dim..][..rows.dim];
     let y = &block.columns.units[position * rows.dim..][..rows.dim];

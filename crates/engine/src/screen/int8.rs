@@ -3,7 +3,7 @@
 use super::kernel::{
     Columns, PANEL, PanelCodes, Range, RowCodes, Unit, VectorCodes, retain_by_product, survivors,
 };
-use super::{Aim, Projected, round_down, round_up};
+use super::{BlockCuts, Projected, round_down, round_up};
 use crate::widest::{in_halves, widest};
 
 /// Up to [`PANEL`] columns.
@@ -14,11 +14,11 @@ pub(super) struct Panel {
     errors: [f64; PANEL],
     residuals: [f64; PANEL],
     /// Codes over all dimensions, if the first product is over leading axes only.
-    whole: Option<Whole>,
+    whole: Option<FullCodes>,
 }
 
 /// Codes of whole vectors.
-struct Whole {
+struct FullCodes {
     codes: VectorCodes,
     scales: Vec<f32>,
     errors: Vec<f64>,
@@ -34,7 +34,7 @@ impl Panel {
             scales: [1.0; PANEL],
             errors: [0.0; PANEL],
             residuals: [0.0; PANEL],
-            whole: columns.lead.as_ref().map(|_| Whole::new(columns)),
+            whole: columns.lead.as_ref().map(|_| FullCodes::new(columns)),
         };
         let mut codes = vec![0; width];
         for (c, values) in values.chunks_exact(width).enumerate() {
@@ -48,9 +48,9 @@ impl Panel {
     }
 }
 
-impl Whole {
+impl FullCodes {
     fn new(vectors: &Projected) -> Self {
-        let mut whole = Whole {
+        let mut whole = FullCodes {
             codes: VectorCodes::new(vectors.count(), vectors.dim),
             scales: Vec::with_capacity(vectors.count()),
             errors: Vec::with_capacity(vectors.count()),
@@ -73,7 +73,7 @@ pub(super) fn search(
     unit: Unit,
     panels: &[Panel],
     rows: &Projected,
-    aim: &Aim,
+    aim: &BlockCuts,
     finish: bool,
     found: &mut Vec<(u32, u32)>,
 ) {
@@ -91,7 +91,7 @@ pub(super) fn search(
     }
     let row_error = largest_error + error;
     let projected = finish && rows.lead.is_some();
-    let whole = projected.then(|| Whole::new(rows));
+    let whole = projected.then(|| FullCodes::new(rows));
     let mut standing = Vec::new();
     for (p, panel) in panels.iter().enumerate() {
         let (mut spread, mut tilt) = ([0.0; PANEL], [0.0; PANEL]);
@@ -183,7 +183,7 @@ mod tests {
     use crate::Draws;
 
     #[test]
-    fn what_quantising_loses_is_bounded() {
+    fn quantisation_error_is_bounded() {
         let mut draws = Draws::new(4);
         let ranges = Unit::best().map(Unit::range).into_iter().chain([Range::FULL]);
         for (len, range) in ranges.flat_map(|range| [1, 5, 64, 700].map(|len| (len, range))) {

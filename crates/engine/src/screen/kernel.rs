@@ -55,7 +55,7 @@ pub(super) enum Unit {
 
 /// How a unit wants its operands.
 #[derive(Clone, Copy, Debug)]
-struct Form {
+struct OperandLayout {
     /// Codes of a column that lie together in a panel: those that one sum takes at once.
     group: usize,
     /// Codes that one round of the loop takes; vectors are padded to a multiple of it.
@@ -88,7 +88,7 @@ impl Unit {
         Unit::ALL.iter().copied().find(|unit| unit.is_here())
     }
 
-    /// Whether this CPU has the unit, and nobody switched it off.
+    /// Whether this CPU has the unit and it is not switched off.
     fn is_here(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -106,7 +106,7 @@ impl Unit {
         }
     }
 
-    fn form(self) -> Form {
+    fn form(self) -> OperandLayout {
         match self {
             #[cfg(target_arch = "x86_64")]
             Unit::Avx512Vnni | Unit::AvxVnni => avx512::FORM,

@@ -1,4 +1,4 @@
-//! Chooses how to rule out pairs, by trying each way on a sample.
+//! Chooses a route for ruling out pairs, by trying each on a sample.
 
 use std::sync::{Arc, OnceLock};
 
@@ -66,7 +66,7 @@ impl Planner {
         expected: Option<&[f64]>,
     ) -> Result<Box<dyn Sieve + 'a>, Error> {
         if let Some(card) = Device::for_search(rows, source, (count, columns.len())) {
-            // Columns that find no room there are searched here.
+            // Columns that do not fit on the device are searched on the CPU.
             if let Some(sieve) = if_it_fits(GpuSieve::new(card, rows, source, columns, scale))? {
                 return Ok(Box::new(sieve));
             }
@@ -74,7 +74,7 @@ impl Planner {
         if self.route != Route::Auto || worth_a_probe(count, columns.len(), source.dim()) {
             for sample in [FITTED, PROBE.0].map(|sample| spread_over(count, sample)) {
                 fetch(rows.matrix(), &sample);
-                rows.look_at(&sample)?;
+                rows.check_rows(&sample)?;
             }
         }
         Ok(Box::new(self.screen((rows, count), source, columns, scale, expected)))

@@ -89,7 +89,7 @@ impl Sharded for Coverage {
         let anchors = Anchors::of(&whole);
         let why = |hits: &[Hit]| anchors.reasons(hits, problem.explain());
         progress.start("coverage", budget as u64);
-        let mut covered = Covered { weight: self.weight, levels: whole.thresholds.clone() };
+        let mut covered = CoverLevels { weight: self.weight, levels: whole.thresholds.clone() };
         let hits_of = |item: u32| {
             let slot = whole.hits.binary_search_by_key(&item, |(item, _)| *item);
             slot.map_or(&[][..], |slot| &whole.hits[slot].1)
@@ -134,13 +134,13 @@ impl Sharded for Coverage {
 }
 
 /// How far each anchor is covered by the picks so far.
-struct Covered {
+struct CoverLevels {
     weight: Weight,
     /// Thresholds, raised to the largest picked similarity.
     levels: Vec<f64>,
 }
 
-impl Covered {
+impl CoverLevels {
     fn gain(&self, hits: &[Hit], thresholds: &[f64]) -> f64 {
         let gain = |hit: &Hit| {
             let level = self.levels[hit.position as usize];

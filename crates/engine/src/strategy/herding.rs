@@ -1,11 +1,11 @@
-//! Items that stand for many others that nothing paired stands for: a greedy cover of points.
+//! Items that represent many others that no paired item represents: a greedy cover of points.
 
 use nextpair_core::draw;
 
 use super::nearest::with_nearest_paired;
 use super::v_optimal::RANDOM_BATCH;
 use super::{Needs, Strategy, above_zero};
-use crate::cover::{Chosen, Cover, Weights};
+use crate::cover::{Cover, CoverPick, Weights};
 use crate::parameters::parameters;
 use crate::points::Points;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 parameters! {
-    /// Items that stand for many others that nothing paired stands for (MaxHerding; Bae, Noh and Sutherland, ECCV
+    /// Items that represent many others that no paired item represents (MaxHerding; Bae, Noh and Sutherland, ECCV
     /// 2024).
     pub struct Herding {
         /// The vectors that distances are measured by: the mean of an item's own, a bag of 300 visual words, or what a model
@@ -82,7 +82,7 @@ pub(super) fn picks(
     let (explain, before) = (problem.explain(), cover.uncovered());
     let at_random = || draw::sample(problem.seed(), RANDOM_BATCH, problem.pool(), budget);
     let random = (explain > 0).then(|| cover.uncovered_with(&at_random()));
-    let pick = |Chosen { item, gain, points, learners }: Chosen| {
+    let pick = |CoverPick { item, gain, points, learners }: CoverPick| {
         let mut facts = vec![Fact { name: "points", value: points as f64 }];
         facts.extend(more(item));
         let near = |(item, value)| Near { item: Neighbour::Pool(item), value };

@@ -5,7 +5,7 @@ use nextpair_core::{Effect, Measure, Near, Neighbour, draw};
 use rayon::prelude::*;
 
 use super::{Needs, Sharded, Strategy, above_zero};
-use crate::design::{Design, Moments, Taken};
+use crate::design::{Design, DesignPick, Moments};
 use crate::directions::{Directions, GRID, Space, on_grid, squares};
 use crate::packed::Packed;
 use crate::parameters::parameters;
@@ -26,12 +26,12 @@ parameters! {
     }
 }
 
-/// With a smaller prior, updates of one rank drift: by 7e-6 of `b` in 3,500 picks with 0.01.
+/// With a smaller prior, rank-one updates drift: by 7e-6 of `b` in 3,500 picks with 0.01.
 const SMALLEST_PRIOR: f64 = 0.05;
 /// Purpose of the draws of random batches, and how many there are.
 pub(super) const RANDOM_BATCH: u64 = 12;
 const RANDOM_BATCHES: u64 = 2;
-/// Paired items, and picks, that are compared at once.
+/// Paired items, and picks, that are compared together.
 const PAIRED: usize = 1024;
 
 impl Strategy for VOptimal {
@@ -66,11 +66,11 @@ impl Strategy for VOptimal {
         let space = Space::of([&features.pool, &features.paired], self.dimensions, progress)?;
         let pool = Directions::of(&space, &features.pool, progress)?;
         let paired = Directions::of(&space, &features.paired, progress)?;
-        let stated = Stated::new(self, problem, [&pool, &paired], progress)?;
+        let stated = DesignSetup::new(self, problem, [&pool, &paired], progress)?;
         let mut design = stated.design(pool, progress)?;
         let before = design.variance();
         let (taken, after) = design.take(budget, problem.device(), progress)?;
-        let pick = |Taken { item, gain, learners }: Taken| {
+        let pick = |DesignPick { item, gain, learners }: DesignPick| {
             let near = |(item, value)| Near { item: Neighbour::Pool(item), value };
             let near = learners.into_iter().map(near).collect();
             let cost = |spend: &Spend| Fact { name: "cost", value: spend.costs[item as usize] };
@@ -114,7 +114,7 @@ fn check_dimensions(Features { pool, paired }: &Features) -> Result<(), Error> {
 type Weights<'a> = [&'a (dyn Fn(usize) -> f64 + Sync); 2];
 
 /// A design before its first pick.
-struct Stated<'a> {
+struct DesignSetup<'a> {
     problem: &'a Problem,
     /// The mean of `x x'` over pool and paired items, by how much they count.
     targets: Vec<f64>,
@@ -123,7 +123,7 @@ struct Stated<'a> {
     dim: usize,
 }
 
-impl<'a> Stated<'a> {
+impl<'a> DesignSetup<'a> {
     fn new(
         settings: &VOptimal,
         problem: &'a Problem,
@@ -161,7 +161,7 @@ impl<'a> Stated<'a> {
         let mut information: Vec<f64> = own(of_paired).collect();
         let prior = settings.prior.unwrap_or(1.0);
         information.iter_mut().step_by(dim + 1).for_each(|diagonal| *diagonal += prior);
-        Ok(Stated { problem, targets, information, dim })
+        Ok(DesignSetup { problem, targets, information, dim })
     }
 
     fn moments(&self, information: Vec<f64>) -> Moments {
@@ -176,7 +176,7 @@ impl<'a> Stated<'a> {
     fn design(&self, pool: Directions, progress: &dyn Progress) -> Result<Design, Error> {
         let (weight, spend) = (|item| self.weight(item), self.problem.spend());
         let cost = |item: usize| spend.map_or(1.0, |spend| spend.costs[item]);
-        // What is left after many purchases is rounded.
+        // The remaining money is rounded after many purchases.
         let money = spend.map_or(f64::INFINITY, |spend| spend.money * (1.0 + 1e-9));
         let moments = self.moments(self.information.clone());
         let limits = (money, self.problem.explain());

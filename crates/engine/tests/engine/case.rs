@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nextpair_core::{Amount, Matrix, Side};
 use nextpair_engine::{
-    BuiltIn, Code, Draws, Error, Fill, Given, Guards, HardNegative, Metric, Picks, Problem,
-    ProblemBuilder, Route, Scope, Settings, Value, Weight, group_labels, reference,
+    BuiltIn, Code, Draws, Error, Fill, Guards, HardNegative, KnownSimilarities, Metric, Picks,
+    Problem, ProblemBuilder, Route, Scope, Settings, Value, Weight, group_labels, reference,
 };
 use proptest::prelude::*;
 
@@ -284,7 +284,9 @@ impl Case {
     /// The same for a model without embeddings: known similarities.
     pub fn given(&self) -> Result<Problem, Error> {
         let (own, cross) = (self.table(&self.rivals), self.table(&self.pool));
-        let given = |table: Vec<Vec<f64>>| Given::new(self.pairs(), table.concat()).map(Arc::new);
+        let given = |table: Vec<Vec<f64>>| {
+            KnownSimilarities::new(self.pairs(), table.concat()).map(Arc::new)
+        };
         Problem::of_similarities(given(cross)?, given(own)?).settings(self.settings.clone()).build()
     }
 

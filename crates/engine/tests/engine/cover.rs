@@ -45,8 +45,8 @@ impl Plain {
         self.similarities.iter().map(|row| reference::entropy(row, temperature)).collect()
     }
 
-    fn herd<'a>(&'a self, case: &Case, weights: &'a [f64]) -> reference::Herd<'a> {
-        reference::Herd {
+    fn herd<'a>(&'a self, case: &Case, weights: &'a [f64]) -> reference::CoverProblem<'a> {
+        reference::CoverProblem {
             pool: &self.pool,
             paired: &self.paired,
             points: case.parameters.points,
@@ -108,7 +108,7 @@ proptest! {
             let picks = case.select(Novelty::default(), case.budget).unwrap();
             let weights = plain.novelty(&case);
             let herd = plain.herd(&case, &weights);
-            let herd = reference::Herd { paired_weight: 0.5, ..herd };
+            let herd = reference::CoverProblem { paired_weight: 0.5, ..herd };
             prop_assert_eq!(found(&picks), herd.cover(case.budget));
             for pick in &picks.picks {
                 prop_assert_eq!(pick.facts[1].value + 0.5, weights[pick.index as usize]);
@@ -131,7 +131,7 @@ proptest! {
             let similarities: Vec<Vec<f64>> = all.iter().map(similar).collect();
             let ones = vec![1.0; plain.pool.len()];
             let herd = plain.herd(&case, &ones);
-            let herd = reference::Herd { queries: Some(&similarities), ..herd };
+            let herd = reference::CoverProblem { queries: Some(&similarities), ..herd };
             let picks = problem.select(&case.strategy(Herding::default()), case.budget, &())?;
             prop_assert_eq!(found(&picks), herd.cover(case.budget));
             let refused = problem.select(&CoreSet::default(), case.budget, &());
@@ -203,7 +203,7 @@ fn large_covers_equal_the_reference_and_do_not_depend_on_threads() {
     let plain = Plain::of(&case).unwrap();
     let weights = plain.novelty(&case);
     let herd = plain.herd(&case, &weights);
-    let expected = reference::Herd { paired_weight: 0.5, ..herd }.cover(case.budget);
+    let expected = reference::CoverProblem { paired_weight: 0.5, ..herd }.cover(case.budget);
     for threads in [1, 3] {
         let threads = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let picks = threads.install(|| case.select(Novelty::default(), case.budget).unwrap());

@@ -66,7 +66,7 @@ fn picks_and_gains_have_the_bits_of_the_plain_loop() {
             true => problem = problem.spend(Some(Spend { costs: costs.clone(), money })),
             false => (money, costs) = (pool.len() as f64, vec![1.0; pool.len()]),
         }
-        let weighed = reference::Weighed { usable: &usable, costs: &costs, money };
+        let weighed = reference::DesignWeights { usable: &usable, costs: &costs, money };
         let weighed = (is_weighed || is_paid).then_some(&weighed);
         let found = problem.build().unwrap().select(&strategy, budget, &()).unwrap();
         let found: Vec<(usize, u64)> =
@@ -114,7 +114,7 @@ fn every_gain_is_nearly_the_best_of_all() {
         let items: Vec<usize> = picks.indices().into_iter().map(|item| item as usize).collect();
         for (at, pick) in picks.picks.iter().enumerate() {
             let again = |costs: &[f64]| {
-                let weighed = reference::Weighed { usable: &usable, costs, money: 1.0 };
+                let weighed = reference::DesignWeights { usable: &usable, costs, money: 1.0 };
                 let after = (&items[..at], 1);
                 reference::design(&pool, &paired, Some(&weighed), prior, after)[0].1
             };

@@ -1,11 +1,11 @@
-//! Guards: each speaks where it should, and none on clean data.
+//! Guards: each warns of its mistake, and none on clean data.
 
 use std::sync::Arc;
 
 use nextpair_core::{Amount, Matrix, Side};
 use nextpair_engine::{
-    BuiltIn, Coverage, Draws, Finding, Given, Guards, HardNegative, Herding, Hybrid, Known,
-    LeastSimilar, Metric, Problem, Random, Settings, VOptimal, Weight,
+    BuiltIn, Coverage, Draws, Finding, FindingInputs, Guards, HardNegative, Herding, Hybrid,
+    KnownSimilarities, LeastSimilar, Metric, Problem, Random, Settings, VOptimal, Weight,
 };
 use rayon::prelude::*;
 
@@ -195,7 +195,7 @@ fn pairs_in_the_wrong_order() {
         assert!(kinds(&findings).contains(&"near-chance"), "{findings:?}");
     }
     // A constant similarity knows nothing either.
-    let same = Arc::new(Given::new(50, vec![0.5; 50 * 50]).unwrap());
+    let same = Arc::new(KnownSimilarities::new(50, vec![0.5; 50 * 50]).unwrap());
     let problem = Problem::of_similarities(same.clone(), same).build().unwrap();
     let strategy = HardNegative::default();
     let picks = problem.select(&strategy, 5, &()).unwrap();
@@ -231,7 +231,7 @@ fn a_pool_of_the_other_side_is_seen_in_similarities_alone() {
         let cosine = |x: &[f64], y: &[f64]| dot(x, y) / (dot(x, x) * dot(y, y)).sqrt();
         let rows = rows.chunks(seen.dim);
         let values = rows.flat_map(|x| columns.iter().map(|y| cosine(x, y)).collect::<Vec<_>>());
-        Arc::new(Given::new(world.pairs, values.collect()).unwrap())
+        Arc::new(KnownSimilarities::new(world.pairs, values.collect()).unwrap())
     };
     for (pool, expected) in [(&seen.pool, &[][..]), (&other.pool, &["other-side"])] {
         let problem = Problem::of_similarities(table(pool), table(&seen.images)).build().unwrap();
@@ -279,7 +279,7 @@ fn picks_that_are_paired_already() {
 }
 
 #[test]
-fn one_exact_copy_of_a_pair_is_told() {
+fn one_exact_copy_of_a_pair_is_reported() {
     let world = World { budget: 200, ..World::usual() };
     let findings = found(&world, |seen| {
         let image = seen.images[..seen.dim].to_vec();
@@ -389,7 +389,7 @@ fn picks_without_a_hit() {
     // Picks of merged parts say it without their similarities.
     let problem = all.problem(&all.seen());
     let picks = problem.select(&HardNegative::default(), 100, &()).unwrap();
-    assert_eq!(kinds(&Known::default().inspect(&picks, &()).unwrap()), ["no-hit"]);
+    assert_eq!(kinds(&FindingInputs::default().inspect(&picks, &()).unwrap()), ["no-hit"]);
 }
 
 #[test]
@@ -418,7 +418,8 @@ fn false_negatives() {
     let strategy = HardNegative::default();
     let picks = problem.select(&strategy, world.budget, &()).unwrap();
     let chance = problem.chance(&strategy, world.budget, &()).unwrap();
-    let findings = Known { chance, ..Known::default() }.inspect(&picks, &()).unwrap();
+    let findings =
+        FindingInputs { chance, ..FindingInputs::default() }.inspect(&picks, &()).unwrap();
     assert_eq!(kinds(&findings), ["false-negatives"]);
 }
 
@@ -436,7 +437,7 @@ fn findings_know_their_places_and_words() {
 }
 
 #[test]
-fn picks_that_tell_nothing_are_counted() {
+fn picks_without_gain_are_counted() {
     let rows: Vec<f64> = (0..6).flat_map(|i| [1.0 + f64::from(i % 3), 2.0]).collect();
     let (pool, same) = (Matrix::from_f64(2, &rows), Matrix::from_f64(2, &[2.0; 12]));
     for explain in [0, 3] {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nextpair_core::Matrix;
 use nextpair_engine::{
-    BagOfWords, BuiltIn, Error, Given, Hits, ItemFeatures, Needs, Partial, Pick, Picks, Problem,
-    Progress, Sharded, Sieve, Similarity, Strategy, bag_of_words, mean_features, ranks,
+    BagOfWords, BuiltIn, Error, Hits, ItemFeatures, KnownSimilarities, Needs, Partial, Pick, Picks,
+    Problem, Progress, Sharded, Sieve, Similarity, Strategy, bag_of_words, mean_features, ranks,
 };
 use proptest::strategy::{Strategy as _, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -57,16 +57,16 @@ fn a_strategy_from_outside_is_checked_as_ours_are() {
         assert!(error.starts_with("this strategy cannot be split into shards"), "{error}");
     }
     let features = Matrix::from_f32(1, &[1.0, f32::NAN]);
-    let own = || Arc::new(Given::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap());
+    let own = || Arc::new(KnownSimilarities::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap());
     let problem = Problem::of_similarities(own(), own()).features(features.clone(), features);
     let error = problem.build().unwrap().select(&First, 1, &()).unwrap_err().to_string();
     assert_eq!(error, "the pool's features: row 1, dimension 0 is NaN");
 }
 
-/// Picks what it was told, whole or in pieces.
-struct Told(Vec<u32>);
+/// Picks fixed items, whole or in pieces.
+struct FixedPicks(Vec<u32>);
 
-impl Strategy for Told {
+impl Strategy for FixedPicks {
     fn name(&self) -> &'static str {
         "told"
     }
@@ -80,7 +80,7 @@ impl Strategy for Told {
     }
 }
 
-impl Sharded for Told {
+impl Sharded for FixedPicks {
     fn score(&self, problem: &Problem, keep: usize, _: &dyn Progress) -> Result<Partial, Error> {
         Ok(Partial {
             items: vec![problem.items()],
@@ -110,11 +110,11 @@ impl Sharded for Told {
 #[test]
 fn the_picks_of_a_strategy_from_outside_are_checked() {
     let problem = Problem::of_pool(5).build().unwrap();
-    let answers = |told: &Told| {
+    let answers = |told: &FixedPicks| {
         let whole = problem.score(told, 3, &()).unwrap();
         [problem.select(told, 3, &()), problem.finish(told, whole, 3, &())]
     };
-    for picks in answers(&Told(vec![4, 0, 2])) {
+    for picks in answers(&FixedPicks(vec![4, 0, 2])) {
         assert_eq!(picks.unwrap().indices(), [4, 0, 2]);
     }
     for (told, expected) in [
@@ -125,7 +125,7 @@ fn the_picks_of_a_strategy_from_outside_are_checked() {
         (vec![0, 5, 1], "item 5 of a pool of 5"),
         (vec![0, u32::MAX, 1], "item 4294967295 of a pool of 5"),
     ] {
-        for refused in answers(&Told(told)) {
+        for refused in answers(&FixedPicks(told)) {
             match refused {
                 Err(Error::BadPicks { strategy: "told", what }) => assert_eq!(what, expected),
                 other => panic!("{other:?}"),
@@ -192,7 +192,7 @@ fn features_and_ranks_can_be_stopped() {
     let settings = BagOfWords { clusters: 5, ..BagOfWords::default() };
     assert!(asks(|progress| bag_of_words(&items, &items, settings, progress)) > 4);
     assert!(asks(|progress| mean_features(&items, progress)) >= 1);
-    let given = Given::new(3, vec![0.5; 9]).unwrap();
+    let given = KnownSimilarities::new(3, vec![0.5; 9]).unwrap();
     let all = [0, 1, 2];
     assert!(asks(|progress| ranks(&given, &all, &all, &all, progress)) >= 4);
 }

@@ -1,7 +1,9 @@
 //! Ranks and recall against a plain sort.
 
 use nextpair_core::Matrix;
-use nextpair_engine::{Embeddings, Error, Given, Metric, Recall, Vectors, ranks, reference};
+use nextpair_engine::{
+    Embeddings, Error, KnownSimilarities, Metric, Recall, Vectors, ranks, reference,
+};
 use proptest::prelude::*;
 
 proptest! {
@@ -22,7 +24,7 @@ proptest! {
             .collect();
         let image_of: Vec<u32> = (0..captions).map(|c| (c / per_image) as u32).collect();
         let every = |n: usize| (0..n as u32).collect::<Vec<_>>();
-        let given = Given::new(captions, values.clone()).unwrap();
+        let given = KnownSimilarities::new(captions, values.clone()).unwrap();
         let found = ranks(&given, &every(images), &every(captions), &image_of, &()).unwrap();
         for i in 0..images {
             let order = reference::ranking(&values[i * captions..][..captions]);
@@ -84,7 +86,7 @@ fn recall_of_ranks() {
 
 #[test]
 fn captions_and_images_must_fit() {
-    let given = Given::new(2, vec![0.1, 0.2, 0.3, 0.4]).unwrap();
+    let given = KnownSimilarities::new(2, vec![0.1, 0.2, 0.3, 0.4]).unwrap();
     let error = ranks(&given, &[0, 1], &[0, 1], &[0, 5], &()).unwrap_err();
     assert!(matches!(error, Error::CaptionWithoutImage { caption: 1, image: 5, images: 2 }));
     let error = ranks(&given, &[0, 1], &[0, 1], &[0, 0], &()).unwrap_err();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use nextpair_core::{Amount, Matrix, Side};
 use nextpair_engine::{
-    BuiltIn, CoreSet, Coverage, Embeddings, Error, Given, Guards, HardNegative, Hits, Metric,
-    Problem, ProblemBuilder, Random, Rule, Scope, Settings, Similarity, Strategy, Vectors,
+    BuiltIn, CoreSet, Coverage, Embeddings, Error, Guards, HardNegative, Hits, KnownSimilarities,
+    Metric, Problem, ProblemBuilder, Random, Rule, Scope, Settings, Similarity, Strategy, Vectors,
     require_finite,
 };
 
@@ -91,8 +91,8 @@ fn embeddings() {
 
 /// A pool with these similarities to two anchors.
 fn of_two_pairs(pool: Vec<f64>) -> ProblemBuilder {
-    let own = Given::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
-    Problem::of_similarities(Arc::new(Given::new(2, pool).unwrap()), Arc::new(own))
+    let own = KnownSimilarities::new(2, vec![1.0, 0.0, 0.0, 1.0]).unwrap();
+    Problem::of_similarities(Arc::new(KnownSimilarities::new(2, pool).unwrap()), Arc::new(own))
 }
 
 fn reason<T>(result: Result<T, Error>) -> String {
@@ -170,7 +170,9 @@ fn an_empty_paired_set_is_refused_by_those_that_compare() {
 
 #[test]
 fn inputs_that_do_not_fit_together() {
-    let given = |columns, values: &[f64]| Arc::new(Given::new(columns, values.to_vec()).unwrap());
+    let given = |columns, values: &[f64]| {
+        Arc::new(KnownSimilarities::new(columns, values.to_vec()).unwrap())
+    };
     let (two, three) = (given(2, &[1.0, 0.0, 0.0, 1.0]), given(3, &[0.5; 6]));
     let error = reason(Problem::of_similarities(three.clone(), two.clone()).build());
     assert_eq!(error, "3 columns of the pool's similarities, but there are 2 pairs");
@@ -277,7 +279,7 @@ impl Similarity for Broken {
 
 #[test]
 fn models_that_fail() {
-    let own = Given::new(3, vec![1.0, 0.2, 0.1, 0.3, 1.0, 0.2, 0.1, 0.3, 1.0]).unwrap();
+    let own = KnownSimilarities::new(3, vec![1.0, 0.2, 0.1, 0.3, 1.0, 0.2, 0.1, 0.3, 1.0]).unwrap();
     let own: Arc<dyn Similarity> = Arc::new(own);
     let broken = |value| -> Arc<dyn Similarity> { Arc::new(Broken(value)) };
     let select = |pool: &Arc<dyn Similarity>, paired: &Arc<dyn Similarity>| {
@@ -290,6 +292,6 @@ fn models_that_fail() {
         assert_eq!(select(&own, &broken(value)), expected);
     }
     assert_eq!(select(&broken(0.0), &own), "the similarity failed: the GPU went away");
-    let error = Given::new(2, vec![0.0, f64::NAN]).err().unwrap().to_string();
+    let error = KnownSimilarities::new(2, vec![0.0, f64::NAN]).err().unwrap().to_string();
     assert_eq!(error, "the similarity of row 0 and anchor 1 is NaN");
 }

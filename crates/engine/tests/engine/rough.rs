@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nextpair_engine::{
-    BuiltIn, Coverage, Draws, Entropy, Error, Given, HardNegative, LeastSimilar, Margin, Picks,
-    Problem, Similarity, Weight,
+    BuiltIn, Coverage, Draws, Entropy, Error, HardNegative, KnownSimilarities, LeastSimilar,
+    Margin, Picks, Problem, Similarity, Weight,
 };
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -15,7 +15,7 @@ use crate::case::cases;
 
 /// Another similarity with errors in its tiles.
 struct Rough {
-    exact: Given,
+    exact: KnownSimilarities,
     kind: usize,
     /// The largest error.
     error: f64,
@@ -23,7 +23,7 @@ struct Rough {
 }
 
 impl Rough {
-    fn new(exact: Given, kind: usize, error: f64) -> Arc<Self> {
+    fn new(exact: KnownSimilarities, kind: usize, error: f64) -> Arc<Self> {
         Arc::new(Rough { exact, kind, error, looked_at: AtomicUsize::new(0) })
     }
 
@@ -105,7 +105,8 @@ fn rough_tiles_change_no_pick() {
         let tables = [case.table(&case.pool).concat(), case.table(&case.rivals).concat()];
         let grids = tables.clone().map(|table| table.iter().map(|v| (v * 4.0).round()).collect());
         for (tied, tables) in [(false, tables), (true, grids)] {
-            let given = |at: usize| Given::new(case.pairs(), Vec::clone(&tables[at])).unwrap();
+            let given =
+                |at: usize| KnownSimilarities::new(case.pairs(), Vec::clone(&tables[at])).unwrap();
             let problem = |pool, paired| {
                 let problem = Problem::of_similarities(pool, paired);
                 problem.settings(case.settings.clone()).build().unwrap()
@@ -134,7 +135,7 @@ fn rough_tiles_change_no_pick() {
 /// Few pairs are looked at again: with a margin that is small beside the spread of similarities, hardly
 /// more than the hits and what sets the thresholds.
 #[test]
-fn few_pairs_are_looked_at_again() {
+fn few_pairs_are_rescored() {
     let (pairs, pool) = (870, 2030);
     let mut draws = Draws::new(4);
     let mut table =
@@ -143,8 +144,9 @@ fn few_pairs_are_looked_at_again() {
     for (top_k, at_most) in [(1, 0.02), (10, 0.08)] {
         let strategy = HardNegative { top_k, weight: Weight::Surplus, ..HardNegative::default() };
         let picks = |error: f64| -> (Picks, usize) {
-            let rough =
-                |values: &[f64]| Rough::new(Given::new(pairs, values.to_vec()).unwrap(), 1, error);
+            let rough = |values: &[f64]| {
+                Rough::new(KnownSimilarities::new(pairs, values.to_vec()).unwrap(), 1, error)
+            };
             let both = (rough(&pool), rough(&paired));
             let problem = Problem::of_similarities(both.0.clone(), both.1.clone());
             let picks = problem.build().unwrap().select(&strategy, 100, &()).unwrap();

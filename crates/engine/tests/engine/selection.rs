@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use nextpair_engine::{
-    BuiltIn, CoreSet, Coverage, Draws, Error, Given, HardNegative, Hybrid, Picks, Problem,
-    Settings, Weight, group_labels, reference, thresholds,
+    BuiltIn, CoreSet, Coverage, Draws, Error, HardNegative, Hybrid, KnownSimilarities, Picks,
+    Problem, Settings, Weight, group_labels, reference, thresholds,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -51,7 +51,7 @@ proptest! {
 #[test]
 fn pairs_that_share_a_text_do_not_raise_thresholds() {
     // Pair 2 has the text of pair 0, and its image is as similar to that text as a good rival.
-    let own = Given::new(3, vec![0.9, 0.1, 0.9, 0.2, 0.9, 0.3, 0.8, 0.1, 0.8]).unwrap();
+    let own = KnownSimilarities::new(3, vec![0.9, 0.1, 0.9, 0.2, 0.9, 0.3, 0.8, 0.1, 0.8]).unwrap();
     let own = Arc::new(own);
     let labels = [[0, 1, 2], [0, 1, 0]];
     let xi = |kinds: &[[u32; 3]]| {

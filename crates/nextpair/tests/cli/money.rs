@@ -26,7 +26,7 @@ fn money_buys_what_tells_most_for_it() {
             "--strategy v-optimal --costs costs.csv --spend {money} --budget {most} --json"
         );
         let run = world.select(&flags);
-        let weighed = reference::Weighed { usable: &[1.0; 40], costs: &costs, money };
+        let weighed = reference::DesignWeights { usable: &[1.0; 40], costs: &costs, money };
         let expected = reference::design(&pool, &paired, Some(&weighed), 1.0, (&[], most));
         let found: Vec<(usize, f64)> = (world.picks("out/picks.jsonl").iter())
             .map(|pick| (pick["index"].as_u64().unwrap() as usize, pick["score"].as_f64().unwrap()))

@@ -16,10 +16,11 @@
 use std::arch::x86_64::*;
 
 use super::codes::LINES;
-use super::{Form, Line, PANEL, ROWS, Range, Tile, VectorCodes, keep};
+use super::{Line, OperandLayout, PANEL, ROWS, Range, Tile, VectorCodes, keep};
 
 /// The first operand of `vpmaddubsw` is unsigned.
-pub(super) const FORM: Form = Form { group: 4, step: STEP, shift: 90, short: true };
+pub(super) const FORM: OperandLayout =
+    OperandLayout { group: 4, step: STEP, shift: 90, short: true };
 
 /// Codes of a step: half of them make a sum of 16 bits.
 const STEP: usize = 64;

@@ -3,10 +3,11 @@
 use std::arch::x86_64::*;
 
 use super::codes::LINES;
-use super::{Form, Line, ROWS, Tile, VectorCodes, keep};
+use super::{Line, OperandLayout, ROWS, Tile, VectorCodes, keep};
 
 /// The first operand of `vpdpbusd` is unsigned.
-pub(super) const FORM: Form = Form { group: 4, step: 4, shift: 128, short: false };
+pub(super) const FORM: OperandLayout =
+    OperandLayout { group: 4, step: 4, shift: 128, short: false };
 
 /// The columns that each row stands with, as bits.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]

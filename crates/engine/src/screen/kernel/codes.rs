@@ -1,6 +1,6 @@
 //! Codes of vectors in the order in which kernels read them.
 
-use super::{Form, PANEL, ROWS, Unit};
+use super::{OperandLayout, PANEL, ROWS, Unit};
 
 /// One cache line of codes.
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ pub(super) const LINES: usize = PANEL * 4 / 64;
 impl PanelCodes {
     /// Zero codes of `dim` numbers each.
     pub(in super::super) fn new(unit: Unit, dim: usize) -> Self {
-        let Form { step, short, .. } = unit.form();
+        let OperandLayout { step, short, .. } = unit.form();
         let stride = dim.next_multiple_of(step);
         let sets = if short { stride / step } else { 1 };
         PanelCodes {
@@ -68,7 +68,7 @@ impl PanelCodes {
 
     /// Stores the codes of the column at `position`.
     pub(in super::super) fn set(&mut self, position: usize, codes: &[i8]) {
-        let Form { group, step, shift, short } = self.unit.form();
+        let OperandLayout { group, step, shift, short } = self.unit.form();
         for (g, codes) in codes.chunks(group).enumerate() {
             put(&mut self.lines, (g * PANEL + position) * group, codes);
         }
@@ -115,7 +115,7 @@ pub(in super::super) struct RowCodes {
 impl RowCodes {
     /// Zero codes of `dim` numbers each.
     pub(in super::super) fn new(unit: Unit, count: usize, dim: usize) -> Self {
-        let Form { step, shift, .. } = unit.form();
+        let OperandLayout { step, shift, .. } = unit.form();
         let (padded, stride) = (count.next_multiple_of(ROWS), dim.next_multiple_of(step));
         RowCodes {
             unit,

@@ -7,12 +7,13 @@ use std::arch::aarch64::*;
 use std::arch::asm;
 
 use super::codes::LINES;
-use super::{Form, Line, PANEL, ROWS, Tile, VectorCodes, keep};
+use super::{Line, OperandLayout, PANEL, ROWS, Tile, VectorCodes, keep};
 
 /// `sdot` by lane: four groups of a row are in one register.
-pub(super) const DOT: Form = Form { group: 4, step: 16, shift: 0, short: false };
+pub(super) const DOT: OperandLayout = OperandLayout { group: 4, step: 16, shift: 0, short: false };
 /// `smmla`: eight codes of two rows times eight codes of two columns.
-pub(super) const MATRIX: Form = Form { group: 8, step: 8, shift: 0, short: false };
+pub(super) const MATRIX: OperandLayout =
+    OperandLayout { group: 8, step: 8, shift: 0, short: false };
 
 /// Columns whose sums are in registers at once, as vectors of four.
 const WIDE: usize = 4;

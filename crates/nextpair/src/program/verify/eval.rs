@@ -1,7 +1,9 @@
 //! Reference cases of ranks and recall.
 
 use crate::data::Matrix;
-use crate::engine::{Embeddings, Given, Metric, Ranks, Recall, Similarity, Vectors, ranks};
+use crate::engine::{
+    Embeddings, KnownSimilarities, Metric, Ranks, Recall, Similarity, Vectors, ranks,
+};
 use anyhow::{Context, Result, ensure};
 
 use super::{Case, Outcome};
@@ -17,7 +19,7 @@ pub(super) fn eval(case: &Case, outcome: &mut Outcome) -> Result<()> {
         return one(case, &Embeddings::new(rows, columns, Metric::Dot)?, outcome);
     }
     let (sims, captions) = case.table("in.sims")?;
-    let sims = Given::new(captions, sims)?;
+    let sims = KnownSimilarities::new(captions, sims)?;
     match case.config["folds"].as_u64() {
         Some(folds) => by_folds(case, &sims, folds as usize, outcome),
         None => one(case, &sims, outcome),

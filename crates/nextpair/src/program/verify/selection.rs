@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::data::Matrix;
 use crate::engine::{
-    Device, Embeddings, Fill, Given, HardNegative, Metric, Problem, Scope, Settings, Similarity,
-    Vectors, Weight, histograms, k_center, mean_features, nearest,
+    Device, Embeddings, Fill, HardNegative, KnownSimilarities, Metric, Problem, Scope, Settings,
+    Similarity, Vectors, Weight, histograms, k_center, mean_features, nearest,
 };
 use anyhow::{Context, Result, ensure};
 
@@ -16,7 +16,7 @@ pub(super) fn selection(case: &Case, device: &Device, outcome: &mut Outcome) -> 
     let (own, pairs) = case.table("in.own")?;
     let (cross, columns) = case.table("in.cross")?;
     ensure!(own.len() == pairs * pairs && columns == pairs, "in.own and in.cross do not fit");
-    let (own, cross) = (Given::new(pairs, own)?, Given::new(pairs, cross)?);
+    let (own, cross) = (KnownSimilarities::new(pairs, own)?, KnownSimilarities::new(pairs, cross)?);
     settings(case, &(Arc::new(own) as _), &(Arc::new(cross) as _), outcome)?;
 
     let image_pool = case.config["pool"] == "image";
