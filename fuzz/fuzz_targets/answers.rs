@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use libfuzzer_sys::fuzz_target;
 use nextpair_data::Side;
 use nextpair_data::dataset::Dataset;
-use nextpair_data::queue::{AnswerLog, Appended, read_answers};
+use nextpair_data::queue::{AnswerLog, AppendCounts, read_answers};
 
 const MANIFEST: &str =
     "nextpair_dataset = 1\nname = \"f\"\nsource = \"f\"\nitems = 2\ncaptions = 0\n";
@@ -38,5 +38,5 @@ fuzz_target!(|bytes: &[u8]| {
     AnswerLog::open(&log).expect("a new log").append(&answers).expect("what was read can be kept");
     let mut log = AnswerLog::open(&log).expect("what was kept can be read");
     let again = log.append(&answers).expect("and be taken again");
-    assert_eq!(again, Appended { new: 0, known: answers.len() });
+    assert_eq!(again, AppendCounts { new: 0, known: answers.len() });
 });

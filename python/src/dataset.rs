@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nextpair::core::Error;
 use nextpair::data::dataset::{Dataset as Opened, DrawnSplits, FeatureSet, Per};
 use nextpair::data::import::{
-    self, Coco, Drawn, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy, Leniency,
+    self, Coco, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy, Leniency, SplitSource,
     Table, Tally, WebDataset,
 };
 use nextpair::data::{Columns, scenes};
@@ -352,7 +352,7 @@ pub(crate) fn import_dataset(
             Leniency { skip_bad: given.skip_bad, images_optional: given.images_optional };
         let out = given.out.clone();
         let splits = DrawnSplits::new(given.dev, given.test)?;
-        let importer = Drawn { source: given.importer()?, splits };
+        let importer = SplitSource { source: given.importer()?, splits };
         let summary = import::import_leniently(&importer, &out, leniency, progress)?;
         let said = |tally: &Tally| {
             format!("{} x {}, such as {}", tally.count, tally.what, tally.examples.join("; "))

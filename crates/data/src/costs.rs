@@ -1,4 +1,4 @@
-//! What items cost.
+//! Costs of items.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,8 +9,8 @@ use crate::mapping::{self, Bytes};
 use crate::rows::reason;
 use crate::{Error, listed};
 
-/// Reads what items cost: a CSV with the columns `id` and `cost`. Returns the cost of each of `ids`, in their order;
-/// others are ignored, so that one file of prices serves many pools.
+/// Reads the costs of items: a CSV with the columns `id` and `cost`. Returns the cost of each of `ids`, in their order;
+/// other rows are ignored, so that one file of prices serves many pools.
 ///
 /// # Errors
 /// If an item has no cost, or two, or one that is not a number above 0.

@@ -37,7 +37,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use addition::{Added, Addition, EncodedSet};
+pub use addition::{Addition, AdditionSummary, EncodedSet};
 pub(crate) use draft::Draft;
 pub use drawn_splits::DrawnSplits;
 pub use extended::{AddedImages, AddedItem};

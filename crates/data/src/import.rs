@@ -27,7 +27,7 @@ use std::path::Path;
 
 pub use bottom_up::BottomUp;
 pub use coco::Coco;
-pub use drawn::Drawn;
+pub use drawn::SplitSource;
 pub use embeddings::Embeddings;
 pub use findings::{Findings, Tally};
 pub use flickr::Flickr;

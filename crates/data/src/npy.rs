@@ -134,7 +134,7 @@ pub fn header_of(rows: usize, locals: usize, dim: usize, dtype: Dtype) -> Vec<u8
 }
 
 /// The shape and the type of a 2-D or 3-D array of floating-point numbers.
-pub(crate) fn layout(header: &Header) -> Result<(shape::Extent, Dtype), String> {
+pub(crate) fn layout(header: &Header) -> Result<(shape::CheckedShape, Dtype), String> {
     let dtype = float_type(&header.descr)?;
     let extent = shape::extent(&header.shape, dtype)?;
     if header.fortran_order {

@@ -47,7 +47,7 @@ fn read(path: &Path, bytes: &Bytes, array: Option<&str>) -> Result<Matrix, Error
         // The archive crate is built without it, and the raw bytes are enough.
         CompressionMethod::DEFLATE => {
             let mut inflated =
-                Inflated { bytes: DeflateDecoder::new(data.as_slice()), sum: Crc::new() };
+                CheckedReader { bytes: DeflateDecoder::new(data.as_slice()), sum: Crc::new() };
             let matrix = spilled(&mut inflated).map_err(|e| match e {
                 Failure::Array(what) => failed(what),
                 Failure::Disk(error) => error,
@@ -86,12 +86,12 @@ fn stem(name: &str) -> &str {
 }
 
 /// Decompressed bytes and their checksum so far.
-struct Inflated<R> {
+struct CheckedReader<R> {
     bytes: R,
     sum: Crc,
 }
 
-impl<R: Read> Read for Inflated<R> {
+impl<R: Read> Read for CheckedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.bytes.read(buffer)?;
         self.sum.update(&buffer[..read]);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damage_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.npz");
         let refused = |bytes: &[u8]| {

@@ -22,9 +22,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use answer_log::act;
-pub use answer_log::{AnswerLog, Appended};
+pub use answer_log::{AnswerLog, AppendCounts};
 pub(crate) use answers::read_lines;
-pub use answers::{Place, read_answers, read_placed_answers, read_refused, refused, standing};
+pub use answers::{
+    FilePosition, read_answers, read_placed_answers, read_refused, refused, standing,
+};
 pub use export::{Answered, ExportFormat, export};
 pub use label_studio::{label_studio_config, write_label_studio};
 pub use picked::{Anchor, tasks};
@@ -159,7 +161,7 @@ pub struct Answer {
     pub id: String,
     /// A caption, an image, or a skip.
     #[serde(flatten)]
-    pub said: Said,
+    pub said: AnswerContent,
     /// The annotator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotator: Option<String>,
@@ -198,10 +200,10 @@ impl Provenance {
     }
 }
 
-/// The other half of a task, or the reason why there is none.
+/// The content of an answer: the other half of a task, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Said {
+pub enum AnswerContent {
     /// A caption for an image.
     Caption(String),
     /// For a text: the item whose image it describes.
@@ -216,7 +218,7 @@ pub enum Said {
 pub enum Outcome {
     /// A person gave the other half.
     Answered,
-    /// A person skipped it, for which the app wants a reason, and nobody gave the other half.
+    /// A person skipped it with a reason, and there is no other half.
     Refused,
     /// Its answers wait for review: they are kept, and may be finished later.
     Unreviewed,
@@ -245,7 +247,7 @@ impl Answer {
     /// The reason of a refusal: a skip with a reason.
     pub fn refusal(&self) -> Option<&str> {
         match &self.said {
-            Said::Skip(reason) => Some(reason.trim()).filter(|reason| !reason.is_empty()),
+            AnswerContent::Skip(reason) => Some(reason.trim()).filter(|reason| !reason.is_empty()),
             _ => None,
         }
     }
@@ -257,12 +259,12 @@ impl Answer {
             check_name("annotator", annotator)?;
         }
         match &self.said {
-            Said::Caption(caption) => check_caption(caption),
-            Said::Image(image) => check_name("image", image),
-            Said::Skip(reason) if reason.len() > LONGEST_REASON => {
+            AnswerContent::Caption(caption) => check_caption(caption),
+            AnswerContent::Image(image) => check_name("image", image),
+            AnswerContent::Skip(reason) if reason.len() > LONGEST_REASON => {
                 Err(format!("the reason has {} bytes, more than {LONGEST_REASON}", reason.len()))
             }
-            Said::Skip(_) => Ok(()),
+            AnswerContent::Skip(_) => Ok(()),
         }
     }
 }

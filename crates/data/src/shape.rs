@@ -4,7 +4,7 @@ use crate::Dtype;
 
 /// A valid shape of a matrix, and the bytes of its numbers.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct CheckedShape {
     pub(crate) rows: usize,
     pub(crate) locals: usize,
     pub(crate) dim: usize,
@@ -13,7 +13,7 @@ pub(crate) struct Extent {
 
 /// Reads `(rows, dim)` or `(rows, locals, dim)`. The numbers come from a file and may be anything,
 /// so the product is checked. Zero rows are allowed; zero numbers per row are not.
-pub(crate) fn extent(shape: &[usize], dtype: Dtype) -> Result<Extent, String> {
+pub(crate) fn extent(shape: &[usize], dtype: Dtype) -> Result<CheckedShape, String> {
     let (rows, locals, dim) = match *shape {
         [rows, dim] => (rows, 1, dim),
         [rows, locals, dim] => (rows, locals, dim),
@@ -30,7 +30,7 @@ pub(crate) fn extent(shape: &[usize], dtype: Dtype) -> Result<Extent, String> {
     }
     let bytes = product([locals, dim, dtype.size(), rows])
         .ok_or_else(|| format!("shape {} is larger than any file", display(shape)))?;
-    Ok(Extent { rows, locals, dim, bytes })
+    Ok(CheckedShape { rows, locals, dim, bytes })
 }
 
 /// The product, unless it overflows.
@@ -55,9 +55,9 @@ mod tests {
 
     #[test]
     fn two_and_three_dimensions() {
-        let flat = Extent { rows: 3, locals: 1, dim: 4, bytes: 48 };
+        let flat = CheckedShape { rows: 3, locals: 1, dim: 4, bytes: 48 };
         assert_eq!(extent(&[3, 4], Dtype::F32), Ok(flat));
-        let local = Extent { rows: 3, locals: 2, dim: 4, bytes: 48 };
+        let local = CheckedShape { rows: 3, locals: 2, dim: 4, bytes: 48 };
         assert_eq!(extent(&[3, 2, 4], Dtype::F16), Ok(local));
         assert_eq!(extent(&[0, 4], Dtype::F64).unwrap().bytes, 0);
     }

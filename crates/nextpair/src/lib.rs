@@ -285,7 +285,7 @@ pub use error::Error;
 pub use experiment_source::ExperimentSource;
 pub use files::{Files, Paths, SimilarityPaths};
 pub use nextpair_core::{Dtype, Matrix, Progress, Side};
-pub use nextpair_data::dataset::{Added, Addition, EncodedSet};
+pub use nextpair_data::dataset::{Addition, AdditionSummary, EncodedSet};
 pub use nextpair_engine::{
     Alike, BagOfWords, BuiltIn, Candidates, Chance, CoreSet, CoreSetMargin, Coverage, Device,
     Distinct, Entropy, Features, Finding, FindingInputs, Guards, HardNegative, Herding, Hits,

@@ -87,7 +87,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use nextpair_data::queue::Said;
+    use nextpair_data::queue::AnswerContent;
 
     const ITEMS: &str = concat!(
         "{\"id\":\"a\",\"image\":\"a.jpg\"}\n",
@@ -136,7 +136,7 @@ mod tests {
             });
             let batch = source.batch().unwrap().unwrap();
             let answer = |id: &str| {
-                let said = Said::Caption(format!("A star on {id}."));
+                let said = AnswerContent::Caption(format!("A star on {id}."));
                 Answer { id: id.into(), said, annotator: Some("eve".into()), provenance: None }
             };
             source.hand_over(&batch, &[answer("a")]).unwrap();
@@ -159,7 +159,7 @@ mod tests {
         open("picks.jsonl", &(pick("a", &[]) + "\n"), Side::Image, |source, folder| {
             let source = source.unwrap();
             let batch = source.batch().unwrap().unwrap();
-            let said = Said::Caption("A star.".into());
+            let said = AnswerContent::Caption("A star.".into());
             let answers =
                 [Answer { id: "a".into(), said, annotator: Some("eve".into()), provenance: None }];
             for _ in 0..2 {
@@ -168,7 +168,7 @@ mod tests {
                 assert_eq!(written.all(), answers);
                 assert!(source.batch().unwrap().is_none());
             }
-            let said = Said::Skip("earlier picks".into());
+            let said = AnswerContent::Skip("earlier picks".into());
             let earlier = [Answer { id: "b".into(), said, annotator: None, provenance: None }];
             source.hand_over(&batch, &earlier).unwrap();
             let written = AnswerLog::open(&folder.join("picks.answers.jsonl")).unwrap();

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use nextpair_data::dataset::{Dataset, FOLDER, FeatureSource, NewImages};
-use nextpair_data::queue::{self, Answer, AnswerLog, Appended, Batch, Said, Task};
+use nextpair_data::queue::{self, Answer, AnswerContent, AnswerLog, AppendCounts, Batch, Task};
 use nextpair_data::{AtomicFile, FolderLock, Side};
 
 use crate::{Annotator, Error, Experiment, ExperimentFolder, Study};
@@ -33,7 +33,7 @@ pub struct Inbox {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Counts of new and of known answers.
-    pub taken: Appended,
+    pub taken: AppendCounts,
     /// Number of tasks in the batch.
     pub tasks: usize,
     /// Number of tasks without an answer.
@@ -310,7 +310,7 @@ fn waiting(batch: &Batch, log: &AnswerLog) -> usize {
 /// name there, and its file may be gone by now.
 fn is_among(answer: &Answer, closed: &AnswerLog) -> bool {
     let is_same = |other: &Answer| match (&answer.said, &other.said) {
-        (Said::Image(one), Said::Image(_)) if one.starts_with(FOLDER) => true,
+        (AnswerContent::Image(one), AnswerContent::Image(_)) if one.starts_with(FOLDER) => true,
         (one, other) => one == other,
     };
     closed.of(&answer.id).any(|other| other.annotator == answer.annotator && is_same(other))

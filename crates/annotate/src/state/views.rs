@@ -273,10 +273,10 @@ impl State {
         let answers = round.finished().flat_map(|given| {
             let said = match &*given.said {
                 Said::Captions(captions) => {
-                    captions.iter().cloned().map(queue::Said::Caption).collect()
+                    captions.iter().cloned().map(queue::AnswerContent::Caption).collect()
                 }
-                Said::Image(image) => vec![queue::Said::Image(image.clone())],
-                Said::Skip(reason) => vec![queue::Said::Skip(reason.clone())],
+                Said::Image(image) => vec![queue::AnswerContent::Image(image.clone())],
+                Said::Skip(reason) => vec![queue::AnswerContent::Skip(reason.clone())],
             };
             let id = &round.slots[given.slot].task.id;
             let annotator = Some(self.name_of(given.person));
@@ -284,7 +284,7 @@ impl State {
                 id: id.clone(),
                 annotator: annotator.clone(),
                 provenance: match &said {
-                    queue::Said::Caption(caption) => given.provenance(caption),
+                    queue::AnswerContent::Caption(caption) => given.provenance(caption),
                     _ => None,
                 },
                 said,

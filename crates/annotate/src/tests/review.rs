@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nextpair_data::queue::{Answer, Said};
+use nextpair_data::queue::{Answer, AnswerContent};
 use serde_json::{Value, json};
 
 use super::world::{MINUTE, Reply, World, on_both};
@@ -148,7 +148,7 @@ fn a_round_that_is_closed_early_keeps_what_waits_for_review() {
             world.post("lead", "/api/lead/close", close).await.ok();
             world.look().await;
             let taken = world.run.taken.lock().unwrap()[0].1.clone();
-            let is_caption = |answer: &Answer| matches!(answer.said, Said::Caption(_));
+            let is_caption = |answer: &Answer| matches!(answer.said, AnswerContent::Caption(_));
             assert!(taken.iter().all(is_caption), "nobody refused anything");
             assert_eq!(taken.len(), if unreviewed == "accept" { 2 } else { 1 });
         });
@@ -191,8 +191,9 @@ fn the_review_of_a_closed_round_can_be_finished_and_its_answers_are_handed_over(
             world.look().await;
             let taken = world.run.taken.lock().unwrap().clone();
             assert_eq!(taken.len(), 2, "once more, and not again");
-            let texts: Vec<&Said> = taken[1].1.iter().map(|answer| &answer.said).collect();
-            let expected = ["0 stars .", "Six stars ."].map(|text| Said::Caption(text.into()));
+            let texts: Vec<&AnswerContent> = taken[1].1.iter().map(|answer| &answer.said).collect();
+            let expected =
+                ["0 stars .", "Six stars ."].map(|text| AnswerContent::Caption(text.into()));
             assert_eq!((taken[1].0, texts), (1, expected.iter().collect()));
         }
         let late = judge(&world, "lead", given[0], "accept", json!({})).await;

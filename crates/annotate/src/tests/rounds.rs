@@ -1,7 +1,7 @@
 //! Tests of opening, closing and handing over rounds.
 
 use nextpair_data::Side;
-use nextpair_data::queue::Said;
+use nextpair_data::queue::AnswerContent;
 use serde_json::{Value, json};
 
 use super::world::{MINUTE, World, on_both, on_sqlite};
@@ -71,9 +71,9 @@ fn a_lead_closes_a_round_and_the_run_gets_what_people_said() {
             assert_eq!(taken.len(), 1, "once");
             let (round, answers) = &taken[0];
             assert_eq!((*round, answers.len()), (1, 2), "three go back to the pool");
-            assert_eq!(answers[0].said, Said::Caption("A star .".into()));
+            assert_eq!(answers[0].said, AnswerContent::Caption("A star .".into()));
             assert_eq!(answers[0].annotator.as_deref(), Some("ann"));
-            assert_eq!(answers[1].said, Said::Skip("dark".into()));
+            assert_eq!(answers[1].said, AnswerContent::Skip("dark".into()));
         }
         // The next batch of the run opens the next round.
         *world.run.batch.lock().unwrap() = None;
@@ -120,7 +120,7 @@ fn a_complete_round_closes_by_itself() {
             world.look().await;
             let taken = world.run.taken.lock().unwrap().clone();
             assert_eq!((taken[0].0, taken[0].1.len()), (1, 5));
-            assert_eq!(taken[0].1[4].said, Said::Caption("Many stars .".into()));
+            assert_eq!(taken[0].1[4].said, AnswerContent::Caption("Many stars .".into()));
         },
     );
 }
@@ -222,7 +222,8 @@ fn what_was_not_stored_is_not_handed_over() {
         close(&world, skip).await.ok();
         world.look().await;
         let taken = world.run.taken.lock().unwrap().clone();
-        let captions = taken[0].1.iter().filter(|answer| matches!(answer.said, Said::Caption(_)));
+        let captions =
+            taken[0].1.iter().filter(|answer| matches!(answer.said, AnswerContent::Caption(_)));
         assert_eq!((taken.len(), captions.count()), (1, 2));
     });
 }

@@ -9,7 +9,7 @@ use super::{
     DEV, Dataset, Draft, DrawnSplits, FeatureSet, FeatureSource, NewImages, NewRows, Per,
     PlacedAnswers, TEST,
 };
-use crate::queue::{Answer, Said, act, standing};
+use crate::queue::{Answer, AnswerContent, act, standing};
 use crate::{Error, Progress, Side};
 
 /// Answers that were read and checked against a dataset, to be written as the enlarged one.
@@ -24,9 +24,9 @@ pub struct Addition<'a> {
     paired: usize,
 }
 
-/// What an addition made.
+/// The result of an addition: the enlarged dataset, and counts.
 #[derive(Debug)]
-pub struct Added {
+pub struct AdditionSummary {
     /// The enlarged dataset.
     pub dataset: Dataset,
     /// Captions that items have now and did not have before.
@@ -39,9 +39,9 @@ pub struct Added {
     pub drawn: [usize; 2],
     /// Answers that the dataset had already.
     pub known: usize,
-    /// Items that people refused in these answers and nobody paired, by reason.
+    /// Items that these answers refuse and do not pair, by reason.
     pub refused: BTreeMap<String, usize>,
-    /// Items that people skipped without a reason, and nobody refused or paired.
+    /// Items that these answers skip without a reason, and neither refuse nor pair.
     pub skipped: usize,
     /// What became of every set of text features.
     pub features: Vec<EncodedSet>,
@@ -116,7 +116,7 @@ impl<'a> Addition<'a> {
         out: &Path,
         source: &dyn FeatureSource,
         progress: &dyn Progress,
-    ) -> Result<Added, Error> {
+    ) -> Result<AdditionSummary, Error> {
         self.dataset.check_place(out)?;
         let draft = match Draft::open(out) {
             Ok(draft) => draft,
@@ -143,9 +143,9 @@ impl<'a> Addition<'a> {
         Ok(self.report(Dataset::open(out)?, features))
     }
 
-    fn report(&self, dataset: Dataset, features: Vec<EncodedSet>) -> Added {
+    fn report(&self, dataset: Dataset, features: Vec<EncodedSet>) -> AdditionSummary {
         let (refused, skipped) = self.refused();
-        Added {
+        AdditionSummary {
             dataset,
             captions: self.added.captions().count(),
             images: self.added.images.len(),
@@ -242,7 +242,7 @@ impl<'a> Addition<'a> {
     /// were skipped without a reason.
     fn refused(&self) -> (BTreeMap<String, usize>, usize) {
         let (skips, halves): (Vec<_>, Vec<_>) =
-            self.answers.iter().partition(|answer| matches!(answer.said, Said::Skip(_)));
+            self.answers.iter().partition(|answer| matches!(answer.said, AnswerContent::Skip(_)));
         let mut known: HashSet<&str> = halves.iter().map(|answer| answer.id.as_str()).collect();
         let mut reasons = BTreeMap::new();
         for answer in &skips {
@@ -259,11 +259,12 @@ impl<'a> Addition<'a> {
 /// Returns the number of items that these answers pair and that were not paired before.
 fn newly_paired(dataset: &Dataset, before: &[Answer], answers: &[Answer]) -> usize {
     let images = |answers: &[Answer]| -> HashSet<String> {
-        let paired = answers.iter().filter(|answer| matches!(answer.said, Said::Image(_)));
+        let paired = answers.iter().filter(|answer| matches!(answer.said, AnswerContent::Image(_)));
         paired.map(|answer| answer.id.clone()).collect()
     };
     let texts = images(answers).difference(&images(before)).count();
-    let captioned = answers.iter().filter(|answer| matches!(answer.said, Said::Caption(_)));
+    let captioned =
+        answers.iter().filter(|answer| matches!(answer.said, AnswerContent::Caption(_)));
     let captioned = dataset.items.find(captioned.map(|answer| answer.id.as_str()));
     let is_new = |item: &&usize| dataset.items.captions_of(**item).is_empty();
     texts + captioned.values().filter(is_new).count()

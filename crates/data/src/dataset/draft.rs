@@ -150,7 +150,7 @@ impl<'a> Draft<'a> {
             return Err(error);
         }
         self.keep = false;
-        // The new one is in place. What is left of the other, because somebody has it open, the next draft removes.
+        // The new one is in place. If another program has the old one open, the next draft removes its rest.
         let _ = self.remove(&earlier);
         if let Some(parent) = self.target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             system::sync_folder(parent).map_err(|e| Error::io(&self.target, e))?;
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_kill_left_unfinished_does_not_become_part_of_a_dataset() {
+    fn unfinished_files_do_not_become_part_of_a_dataset() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("ds");
         let mut draft = Draft::open(&target).unwrap();

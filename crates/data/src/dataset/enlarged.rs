@@ -12,7 +12,7 @@ use super::{
     Dataset, Draft, DrawnSplits, FeatureSet, Features, ITEMS, Item, Manifest, NewImages, NewRows,
     Per, TRAIN,
 };
-use crate::queue::{Answer, Said, act, read_lines};
+use crate::queue::{Answer, AnswerContent, act, read_lines};
 use crate::{Error, Side, ordinary};
 pub(super) use rows::New;
 
@@ -167,7 +167,7 @@ impl Dataset {
         images: &NewImages,
     ) -> Result<Enlargement, Error> {
         let named = answers.iter().flat_map(|answer| match &answer.said {
-            Said::Image(image) => [Some(answer.id.as_str()), Some(image.as_str())],
+            AnswerContent::Image(image) => [Some(answer.id.as_str()), Some(image.as_str())],
             _ => [Some(answer.id.as_str()), None],
         });
         let mut numbers = self.items.find(named.flatten());
@@ -180,7 +180,7 @@ impl Dataset {
                 Error::row(&self.folder, row, what)
             };
             answer.check().map_err(wrong)?;
-            if let Said::Image(image) = &answer.said
+            if let AnswerContent::Image(image) = &answer.said
                 && !numbers.contains_key(image.as_str())
                 && let Some((id, file)) = images.files.get_key_value(image)
             {
@@ -193,11 +193,11 @@ impl Dataset {
             };
             let item = number(&answer.id)?;
             let (image, captions) = match &answer.said {
-                Said::Skip(_) => continue,
-                Said::Caption(text) => {
+                AnswerContent::Skip(_) => continue,
+                AnswerContent::Caption(text) => {
                     (item, vec![AddedCaption { text: text.clone(), copy_of: None }])
                 }
-                Said::Image(image) => {
+                AnswerContent::Image(image) => {
                     let captions = self.items.get(item).captions.into_iter();
                     let copy = |(text, of)| AddedCaption { text, copy_of: Some(of) };
                     let captions = captions.zip(self.items.captions_of(item)).map(copy);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::vectors::{check_name, check_shape, in_type_of, numbers_of, per};
 use super::{Dataset, FeatureSet, FeatureSource, PlacedAnswers};
-use crate::queue::{Answer, Said};
+use crate::queue::{Answer, AnswerContent};
 use crate::{Error, Matrix, Progress, Side, Table};
 
 /// The vectors of what people wrote, or of the images that they brought, for one feature set. Other sets get
@@ -54,9 +54,9 @@ impl<'a> GivenVectors<'a> {
         };
         check_name(dataset, &name)?;
         let key = |answer: &Answer| match &answer.said {
-            Said::Caption(text) => Some(text.clone()),
-            Said::Image(id) => said.images.files.contains_key(id).then(|| id.clone()),
-            Said::Skip(_) => None,
+            AnswerContent::Caption(text) => Some(text.clone()),
+            AnswerContent::Image(id) => said.images.files.contains_key(id).then(|| id.clone()),
+            AnswerContent::Skip(_) => None,
         };
         let keys: Vec<Option<String>> = said.answers.iter().map(key).collect();
         let rows = match &table.ids {

@@ -12,12 +12,12 @@ use sha2::{Digest, Sha256};
 use super::{Dataset, FeatureSet, FeatureSource, ImageTwins, NewRows, Per, TRAIN, check_inside};
 use crate::escape::hex;
 use crate::picture::{self, Format};
-use crate::queue::{Answer, Said};
+use crate::queue::{Answer, AnswerContent};
 use crate::{AtomicFile, Error, Progress, Side, ordinary};
 
 /// Prefix of the ids of images that people brought. The rest is the name of the file.
 pub const UPLOAD: &str = "upload:";
-/// Prefix of the names of images in a folder beside the dataset, until somebody takes them.
+/// Prefix of the names of images in a folder beside the dataset, until an answer takes them.
 pub const FOLDER: &str = "folder:";
 
 /// Images that answers name and a dataset does not have. Each becomes an item.
@@ -58,7 +58,7 @@ impl NewImages {
         let mut ids: HashMap<String, String> = HashMap::new();
         for row in new {
             let Answer { id, said, .. } = &mut answers[row];
-            let Said::Image(name) = said else { continue };
+            let AnswerContent::Image(name) = said else { continue };
             if !ids.contains_key(name) {
                 let twins = twins.get_or_insert_with(|| ImageTwins::of(dataset));
                 let wrong = |what: String| {
@@ -228,7 +228,7 @@ pub(super) fn bare_name(name: &str) -> &str {
 /// Returns the image that an answer names.
 fn image(answer: &Answer) -> Option<&str> {
     match &answer.said {
-        Said::Image(image) => Some(image),
+        AnswerContent::Image(image) => Some(image),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Dataset, NewImages};
-use crate::queue::{Answer, Place, read_placed_answers};
+use crate::queue::{Answer, FilePosition, read_placed_answers};
 use crate::{Error, Side};
 
 /// What people said in some files.
@@ -12,7 +12,7 @@ pub struct PlacedAnswers {
     pub answers: Vec<Answer>,
     /// The images that answers name and the dataset does not have.
     pub images: NewImages,
-    places: Vec<(PathBuf, Place)>,
+    places: Vec<(PathBuf, FilePosition)>,
 }
 
 impl PlacedAnswers {
@@ -31,7 +31,8 @@ impl PlacedAnswers {
             PlacedAnswers { answers: Vec::new(), images: NewImages::default(), places: Vec::new() };
         for path in paths {
             let placed = read_placed_answers(path, pool, dataset)?;
-            let (places, mut answers): (Vec<Place>, Vec<Answer>) = placed.into_iter().unzip();
+            let (places, mut answers): (Vec<FilePosition>, Vec<Answer>) =
+                placed.into_iter().unzip();
             let folders = match pool {
                 Side::Image => Vec::new(),
                 Side::Text => folders.iter().cloned().chain(beside(path)).collect(),

@@ -269,7 +269,7 @@ pub(super) fn check_name(dataset: &Dataset, name: &str) -> Result<(), Error> {
 mod tests {
     use super::super::{NewImages, sample};
     use super::*;
-    use crate::queue::{Answer, Said};
+    use crate::queue::{Answer, AnswerContent};
 
     fn numbers(dataset: &Dataset, name: &str) -> Vec<Option<[f32; 2]>> {
         let (set, features) = dataset.features(Side::Text, Some(name)).unwrap();
@@ -298,7 +298,7 @@ mod tests {
         let twice = dataset.add_vectors(("own", Side::Text), &matrix, None, false).unwrap_err();
         assert!(twice.to_string().contains("own exist already; --ids"), "{twice}");
 
-        let said = Said::Caption("new".into());
+        let said = AnswerContent::Caption("new".into());
         let answer = Answer { id: "c".into(), said, annotator: None, provenance: None };
         let new = folder.path().join("new");
         let mut larger = dataset.enlarged(&new, &[answer], &[], &NewImages::default()).unwrap();

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use super::{Importer, Sink};
 use crate::lines::{Line, Lines};
 use crate::{Dtype, Error, npy};
-use join::{Found, Names};
+use join::{NameMatch, Names};
 use line::{Regions, Shape};
 
 /// A source whose images have region features in separate tables.
@@ -60,7 +60,7 @@ impl Importer for BottomUp {
         }
         let names = Names::of(&items);
         let path = sink.own_features()?.join(format!("{NAME}.image.npy"));
-        let mut taking = Taking {
+        let mut taking = TableImport {
             rows: vec![-1; items.len()],
             names,
             lines: 0,
@@ -75,7 +75,7 @@ impl Importer for BottomUp {
                 return Ok(());
             }
         }
-        let Taking { rows, stranger, lines, out, .. } = taking;
+        let TableImport { rows, stranger, lines, out, .. } = taking;
         if out.rows == 0 {
             let what = match stranger {
                 Some(id) => format!(
@@ -120,8 +120,8 @@ fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     }
 }
 
-/// State while tables are read.
-struct Taking {
+/// The state of an import of tables.
+struct TableImport {
     names: Names,
     /// The row of every item, -1 for none.
     rows: Vec<i64>,
@@ -131,7 +131,7 @@ struct Taking {
     out: Growing,
 }
 
-impl Taking {
+impl TableImport {
     fn read(&mut self, table: &Path, sink: &mut Sink<'_>) -> Result<(), Error> {
         let mut lines = Lines::open(table)?;
         loop {
@@ -143,10 +143,11 @@ impl Taking {
                 bytes += length;
                 let found = line.text.as_ref().ok().map(|text| self.names.find(line::id(text)));
                 match (found, line.text.as_deref()) {
-                    (Some(Found::Nobody), Ok(text)) if line::says_nothing(line.number, text) => {}
+                    (Some(NameMatch::Nobody), Ok(text))
+                        if line::says_nothing(line.number, text) => {}
                     // Lines of unknown images are neither decoded nor kept, unless columns are
                     // missing: such a line is bad.
-                    (Some(Found::Nobody), Ok(text)) if line::has_all_columns(text) => {
+                    (Some(NameMatch::Nobody), Ok(text)) if line::has_all_columns(text) => {
                         self.nobody(line::id(text), sink)?;
                     }
                     (found, _) => some.push((line, found)),
@@ -176,7 +177,7 @@ impl Taking {
     fn take(
         &mut self,
         table: &Path,
-        lines: Vec<(Line, Option<Found>)>,
+        lines: Vec<(Line, Option<NameMatch>)>,
         sink: &mut Sink<'_>,
     ) -> Result<(), Error> {
         let decoded: Vec<Result<Regions, String>> = lines
@@ -200,7 +201,7 @@ impl Taking {
     /// Writes the features of a line. The inner error describes a bad line.
     fn take_one(
         &mut self,
-        found: Option<Found>,
+        found: Option<NameMatch>,
         regions: Result<Regions, String>,
     ) -> Result<Result<(), String>, Error> {
         let regions = match regions {
@@ -208,8 +209,8 @@ impl Taking {
             Err(what) => return Ok(Err(what)),
         };
         let item = match found {
-            Some(Found::Item(item)) => item as usize,
-            Some(Found::Several) => {
+            Some(NameMatch::Item(item)) => item as usize,
+            Some(NameMatch::Several) => {
                 return Ok(Err(format!("{} could be several items", regions.id)));
             }
             _ => return Ok(Err(format!("there is no item {}", regions.id))),

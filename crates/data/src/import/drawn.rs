@@ -5,14 +5,14 @@ use crate::Error;
 use crate::dataset::DrawnSplits;
 
 /// A source with splits that are drawn from its training items.
-pub struct Drawn {
+pub struct SplitSource {
     /// The source of the items.
     pub source: Box<dyn Importer>,
     /// The shares of dev and test.
     pub splits: DrawnSplits,
 }
 
-impl Importer for Drawn {
+impl Importer for SplitSource {
     fn source(&self) -> String {
         let shares = self.splits.shares().into_iter().filter(|(_, share)| *share > 0.0);
         let words: String = shares.map(|(split, share)| format!(", {split} {share}")).collect();

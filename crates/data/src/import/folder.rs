@@ -28,7 +28,7 @@ pub struct Folder {
 
 /// An image, or a line of metadata without one.
 #[derive(Default)]
-struct Found {
+struct FolderEntry {
     place: String,
     is_image: bool,
     captions: Vec<String>,
@@ -41,7 +41,7 @@ impl Importer for Folder {
 
     fn read(&self, sink: &mut Sink<'_>) -> Result<(), Error> {
         sink.images_in(&self.folder)?;
-        let mut found: BTreeMap<String, Found> = BTreeMap::new();
+        let mut found: BTreeMap<String, FolderEntry> = BTreeMap::new();
         let mut metadata: Vec<String> = Vec::new();
         self.walk("", &mut found, &mut metadata, sink)?;
         let mut has_key = metadata.is_empty();
@@ -53,7 +53,7 @@ impl Importer for Folder {
             return Err(Error::format(&self.folder, what));
         }
         sink.start("reading", found.len());
-        for (id, Found { place, is_image, captions }) in found {
+        for (id, FolderEntry { place, is_image, captions }) in found {
             sink.advance(1);
             let top = id.split_once('/').map_or("", |(top, _)| top);
             let split = split_in_name(top).unwrap_or(&self.split).to_owned();
@@ -71,7 +71,7 @@ impl Folder {
     fn walk(
         &self,
         below: &str,
-        found: &mut BTreeMap<String, Found>,
+        found: &mut BTreeMap<String, FolderEntry>,
         metadata: &mut Vec<String>,
         sink: &mut Sink<'_>,
     ) -> Result<(), Error> {
@@ -95,7 +95,7 @@ impl Folder {
                 metadata.push(path);
             } else if has_image_extension(&name) {
                 let place = entry.path().display().to_string();
-                found.insert(path, Found { place, is_image: true, captions: Vec::new() });
+                found.insert(path, FolderEntry { place, is_image: true, captions: Vec::new() });
             }
         }
         folders.sort();
@@ -106,7 +106,7 @@ impl Folder {
     fn read_metadata(
         &self,
         file: &str,
-        found: &mut BTreeMap<String, Found>,
+        found: &mut BTreeMap<String, FolderEntry>,
         sink: &mut Sink<'_>,
     ) -> Result<bool, Error> {
         let path = self.folder.join(file);
@@ -133,7 +133,7 @@ impl Folder {
                 }
             };
             let Some(name) = name else {
-                let text = Found { place, is_image: false, captions };
+                let text = FolderEntry { place, is_image: false, captions };
                 found.insert(format!("{file}:{line}"), text);
                 continue;
             };
@@ -141,7 +141,7 @@ impl Folder {
             match found.get_mut(&image) {
                 Some(found) => found.captions.extend(captions),
                 None if sink.images_are_optional() => {
-                    found.insert(image, Found { place, is_image: true, captions });
+                    found.insert(image, FolderEntry { place, is_image: true, captions });
                 }
                 None => {
                     sink.bad("bad or missing image", &place, &format!("there is no {image}"))?

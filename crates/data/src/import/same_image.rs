@@ -35,9 +35,9 @@ fn print_file(mut file: File) -> io::Result<Print> {
 
 /// The images seen so far.
 #[derive(Default)]
-pub(super) struct Seen(HashMap<Print, String>);
+pub(super) struct SeenImages(HashMap<Print, String>);
 
-impl Seen {
+impl SeenImages {
     /// Remembers an image. Returns an earlier one with exactly the same bytes, if any.
     pub(super) fn twin(&mut self, folder: &Path, image: &str, print: Print) -> Option<String> {
         let first = match self.0.entry(print) {

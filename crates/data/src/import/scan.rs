@@ -68,7 +68,7 @@ impl Importer for Scan {
 }
 
 /// Counts of one split.
-struct Seen {
+struct SplitCounts {
     rows: usize,
     /// Number of images left out as restval.
     dropped: usize,
@@ -129,14 +129,14 @@ impl Scan {
         first_row: usize,
         restval: Option<&HashMap<String, String>>,
         sink: &mut Sink<'_>,
-    ) -> Result<Seen, Error> {
+    ) -> Result<SplitCounts, Error> {
         let rows = npy::open(&part.features)?.rows();
         let captions = read_captions(&part.captions)?;
         let per_image = captions_per_image(rows, captions.len())
             .map_err(|what| Error::format(&part.captions, what))?;
         let ids = part.ids.as_deref().map(|path| read_ids(path, rows, per_image)).transpose()?;
         sink.start("reading", rows);
-        let mut seen = Seen { rows, dropped: 0, named: false };
+        let mut seen = SplitCounts { rows, dropped: 0, named: false };
         let mut pending: Option<Entry> = None;
         let mut captions = captions.into_iter().enumerate();
         for row in 0..rows {

@@ -47,7 +47,7 @@ pub fn import_scenes(
     let images = draft.folder().join("images");
     let starts = (files.done() as usize..settings.images).step_by(CHUNK);
     // Another thread writes to disk, one chunk behind.
-    let (sender, receiver) = sync_channel::<(usize, Vec<Made>)>(1);
+    let (sender, receiver) = sync_channel::<(usize, Vec<SceneRecord>)>(1);
     let files = thread::scope(|scope| {
         let recorder = thread::Builder::new().spawn_scoped(scope, move || record(files, receiver));
         let recorder = recorder.map_err(|e| {
@@ -99,15 +99,18 @@ fn open(draft: &Draft<'_>, job: &str) -> Result<Growing, Error> {
 }
 
 /// The line and the features of a scene.
-struct Made {
+struct SceneRecord {
     line: Vec<u8>,
     features: Vec<u8>,
 }
 
 /// Appends chunks as they arrive and records each. The pictures of a chunk are written before it.
-fn record(mut files: Growing, chunks: Receiver<(usize, Vec<Made>)>) -> Result<Growing, Error> {
+fn record(
+    mut files: Growing,
+    chunks: Receiver<(usize, Vec<SceneRecord>)>,
+) -> Result<Growing, Error> {
     for (end, made) in chunks {
-        for Made { line, features } in made {
+        for SceneRecord { line, features } in made {
             files.append(0, &line)?;
             files.append(1, &features)?;
         }
@@ -121,7 +124,7 @@ fn make_chunk(
     chunk: Range<usize>,
     images: &Path,
     progress: &dyn Progress,
-) -> Result<Vec<Made>, Error> {
+) -> Result<Vec<SceneRecord>, Error> {
     for index in chunk.clone().filter(|index| index % PER_FOLDER == 0 || *index == chunk.start) {
         let folder = images.join(folder_of(index));
         fs::create_dir_all(&folder).map_err(|e| Error::io(&folder, e))?;
@@ -135,7 +138,7 @@ fn make_chunk(
 }
 
 /// Generates one scene: writes its picture, and returns its line and its features.
-fn make(world: &World, index: usize, images: &Path) -> Result<Made, Error> {
+fn make(world: &World, index: usize, images: &Path) -> Result<SceneRecord, Error> {
     let scene = world.scene(index);
     let picture = scene.render();
     let id = format!("scene-{index:06}");
@@ -148,7 +151,7 @@ fn make(world: &World, index: usize, images: &Path) -> Result<Made, Error> {
     line.push(b'\n');
     let features = describe(&picture);
     let features = features.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes());
-    Ok(Made { line, features: features.collect() })
+    Ok(SceneRecord { line, features: features.collect() })
 }
 
 fn folder_of(index: usize) -> String {

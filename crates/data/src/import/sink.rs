@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use super::findings::Log;
-use super::same_image::{self, Print, Seen};
+use super::same_image::{self, Print, SeenImages};
 use super::{Counts, Summary};
 use crate::dataset::{DrawnSplits, FeatureSet, ITEMS, Item, Items, Manifest, Per, check_caption};
 use crate::{Error, Progress, Side, npy, picture};
@@ -62,7 +62,7 @@ pub struct Sink<'a> {
     pending: Vec<Entry>,
     ids: HashSet<String>,
     captions: HashSet<u64>,
-    images: Seen,
+    images: SeenImages,
     /// What the text features have rows for.
     per_text: Per,
     rows: BTreeMap<Side, Vec<i64>>,
@@ -91,7 +91,7 @@ impl<'a> Sink<'a> {
             pending: Vec::new(),
             ids: HashSet::new(),
             captions: HashSet::new(),
-            images: Seen::default(),
+            images: SeenImages::default(),
             per_text: Per::Item,
             rows: BTreeMap::new(),
             available: BTreeMap::new(),

@@ -14,7 +14,7 @@ use super::captions::captions;
 use super::{Entry, Importer, Sink, has_image_extension, split_in_name};
 use crate::dataset::{Item, check_inside};
 use crate::{Error, ordinary, picture};
-use members::{Bounded, each_member, text, unpack};
+use members::{LimitedReader, each_member, text, unpack};
 
 /// Largest member in bytes; anything larger is neither an image nor a caption.
 const LARGEST_MEMBER: u64 = 256 << 20;
@@ -132,7 +132,7 @@ impl Shard<'_> {
         let bytes: Box<dyn Read> = if plain {
             Box::new(file)
         } else {
-            Box::new(Bounded {
+            Box::new(LimitedReader {
                 bytes: MultiGzDecoder::new(file),
                 left: LARGEST_ANYWAY.saturating_add(size.saturating_mul(LARGEST_RATIO)),
             })

@@ -26,7 +26,7 @@ pub struct AnswerLog {
 
 /// The outcome of [`AnswerLog::append`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Appended {
+pub struct AppendCounts {
     /// Number of answers written.
     pub new: usize,
     /// Number of answers already in the log: the same answer to the same item by the same
@@ -64,7 +64,7 @@ impl AnswerLog {
 
     /// Writes the answers that are new and returns once they would survive a power loss. Appending
     /// the same answers again adds nothing. On an error nothing is written.
-    pub fn append(&mut self, answers: &[Answer]) -> Result<Appended, Error> {
+    pub fn append(&mut self, answers: &[Answer]) -> Result<AppendCounts, Error> {
         for (row, answer) in answers.iter().enumerate() {
             answer.check().map_err(|what| Error::row(&self.path, row, what))?;
         }
@@ -91,7 +91,7 @@ impl AnswerLog {
             self.forget(before, end);
             return Err(Error::io(&self.path, error));
         }
-        Ok(Appended { new, known: answers.len() - new })
+        Ok(AppendCounts { new, known: answers.len() - new })
     }
 
     /// Reads the lines appended since. Leaves an unfinished last line alone: another process may be
@@ -166,10 +166,10 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::Said;
+    use crate::queue::AnswerContent;
 
     fn answer(id: &str, caption: &str, annotator: Option<&str>) -> Answer {
-        let said = Said::Caption(caption.into());
+        let said = AnswerContent::Caption(caption.into());
         Answer { id: id.into(), said, annotator: annotator.map(Into::into), provenance: None }
     }
 
@@ -185,7 +185,7 @@ mod tests {
             assert!(log.all().is_empty() && !path.exists());
             let skip = Answer {
                 id: "a".into(),
-                said: Said::Skip("A dog .".into()),
+                said: AnswerContent::Skip("A dog .".into()),
                 annotator: None,
                 provenance: None,
             };
@@ -196,12 +196,12 @@ mod tests {
                 answer("b", "line\nbreak \u{2028} ü", None),
                 answer("a", "A dog .", None),
             ];
-            assert_eq!(log.append(&said).unwrap(), Appended { new: 4, known: 1 });
+            assert_eq!(log.append(&said).unwrap(), AppendCounts { new: 4, known: 1 });
             let bytes = std::fs::read(path).unwrap();
             assert_eq!(bytes.iter().filter(|&&byte| byte == b'\n').count(), 4);
-            assert_eq!(log.append(&said).unwrap(), Appended { new: 0, known: 5 });
+            assert_eq!(log.append(&said).unwrap(), AppendCounts { new: 0, known: 5 });
             let mut again = AnswerLog::open(path).unwrap();
-            assert_eq!(again.append(&said).unwrap(), Appended { new: 0, known: 5 });
+            assert_eq!(again.append(&said).unwrap(), AppendCounts { new: 0, known: 5 });
             assert_eq!(std::fs::read(path).unwrap(), bytes);
             for log in [&log, &again] {
                 assert_eq!(log.all(), &said[..4]);
@@ -223,7 +223,7 @@ mod tests {
                 let kept = log.all().len();
                 assert!(kept >= 1 && log.all() == &said[..kept]);
                 assert_eq!(std::fs::read(path).unwrap(), &whole[..end], "reading changes nothing");
-                assert_eq!(log.append(&said).unwrap(), Appended { new: 3 - kept, known: kept });
+                assert_eq!(log.append(&said).unwrap(), AppendCounts { new: 3 - kept, known: kept });
                 assert_eq!(std::fs::read(path).unwrap(), whole);
             }
         });

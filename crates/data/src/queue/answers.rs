@@ -11,7 +11,7 @@ use std::path::Path;
 pub(super) use lines::parse;
 pub(crate) use lines::read_lines;
 
-use super::{Answer, Said};
+use super::{Answer, AnswerContent};
 use crate::dataset::Dataset;
 use crate::{Error, Side, mapping};
 
@@ -32,7 +32,7 @@ pub fn read_placed_answers(
     path: &Path,
     pool: Side,
     dataset: &Dataset,
-) -> Result<Vec<(Place, Answer)>, Error> {
+) -> Result<Vec<(FilePosition, Answer)>, Error> {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     match extension.to_ascii_lowercase().as_str() {
         "jsonl" => lines::read(path, pool),
@@ -69,7 +69,7 @@ pub fn read_refused(path: &Path, pool: Side) -> Result<Vec<String>, Error> {
 /// order of their first skip. A skip without a reason says nothing about the item.
 pub fn refused(answers: Vec<Answer>) -> Vec<String> {
     let answers = standing(answers);
-    let is_skip = |answer: &&Answer| matches!(answer.said, Said::Skip(_));
+    let is_skip = |answer: &&Answer| matches!(answer.said, AnswerContent::Skip(_));
     let paired: HashSet<&str> =
         answers.iter().filter(|answer| !is_skip(answer)).map(|answer| answer.id.as_str()).collect();
     let mut seen = HashSet::new();
@@ -82,7 +82,7 @@ pub fn refused(answers: Vec<Answer>) -> Vec<String> {
 pub fn standing(answers: Vec<Answer>) -> Vec<Answer> {
     let mut last_skip: HashMap<(&str, Option<&str>), usize> = HashMap::new();
     for (at, answer) in answers.iter().enumerate() {
-        if matches!(answer.said, Said::Skip(_)) {
+        if matches!(answer.said, AnswerContent::Skip(_)) {
             last_skip.insert((&answer.id, answer.annotator.as_deref()), at);
         }
     }
@@ -95,7 +95,7 @@ pub fn standing(answers: Vec<Answer>) -> Vec<Answer> {
 
 /// The place of an answer or a pick in its file, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FilePosition {
     /// A line of text.
     Line(usize),
     /// A Label Studio task.
@@ -106,15 +106,15 @@ pub enum Place {
     Row(usize),
 }
 
-impl Place {
+impl FilePosition {
     /// Makes an error about this place of a file.
     pub fn error(self, path: &Path, what: impl AsRef<str>) -> Error {
         let what = what.as_ref();
         match self {
-            Place::Line(line) => Error::line(path, line, what),
-            Place::Task(task) => Error::format(path, format!("task {task}: {what}")),
-            Place::Row(row) => Error::format(path, format!("row {row}: {what}")),
-            Place::Annotation(number) => {
+            FilePosition::Line(line) => Error::line(path, line, what),
+            FilePosition::Task(task) => Error::format(path, format!("task {task}: {what}")),
+            FilePosition::Row(row) => Error::format(path, format!("row {row}: {what}")),
+            FilePosition::Annotation(number) => {
                 Error::format(path, format!("annotation {number}: {what}"))
             }
         }
@@ -131,15 +131,16 @@ fn is_object(path: &Path) -> Result<bool, Error> {
 
 /// Trims the answer, or returns an error if it does not fit this pool.
 fn accepted(mut answer: Answer, pool: Side) -> Result<Answer, String> {
-    let (Said::Caption(said) | Said::Image(said) | Said::Skip(said)) = &mut answer.said;
+    let (AnswerContent::Caption(said) | AnswerContent::Image(said) | AnswerContent::Skip(said)) =
+        &mut answer.said;
     if said.trim().len() < said.len() {
         *said = said.trim().to_owned();
     }
     match (&answer.said, pool) {
-        (Said::Caption(_), Side::Text) => {
+        (AnswerContent::Caption(_), Side::Text) => {
             return Err("a caption, but texts are paired with an image".to_owned());
         }
-        (Said::Image(_), Side::Image) => {
+        (AnswerContent::Image(_), Side::Image) => {
             return Err("an image, but images are paired with a caption".to_owned());
         }
         _ => {}
@@ -148,10 +149,10 @@ fn accepted(mut answer: Answer, pool: Side) -> Result<Answer, String> {
 }
 
 /// Makes an answer from the other half of an item of this pool.
-fn other_half(pool: Side, said: String) -> Said {
+fn other_half(pool: Side, said: String) -> AnswerContent {
     match pool {
-        Side::Image => Said::Caption(said),
-        Side::Text => Said::Image(said),
+        Side::Image => AnswerContent::Caption(said),
+        Side::Text => AnswerContent::Image(said),
     }
 }
 

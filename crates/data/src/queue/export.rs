@@ -12,7 +12,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::shown::Queue;
-use super::{Answer, Outcome, Said, Task, label_studio, sheet};
+use super::{Answer, AnswerContent, Outcome, Task, label_studio, sheet};
 use crate::dataset::Dataset;
 use crate::{Error, Side};
 
@@ -96,7 +96,7 @@ impl Answered {
         let mut finished: HashMap<&str, Outcome> = HashMap::new();
         for answer in &self.answers {
             let outcome = finished.entry(&answer.id).or_insert(Outcome::Refused);
-            if !matches!(answer.said, Said::Skip(_)) {
+            if !matches!(answer.said, AnswerContent::Skip(_)) {
                 *outcome = Outcome::Answered;
             }
         }
@@ -158,7 +158,7 @@ pub fn export(
 fn check(answer: &Answer, queue: &Queue<'_>, pool: Side) -> Result<(), String> {
     answer.check()?;
     match (&answer.said, pool) {
-        (Said::Caption(_), Side::Text) | (Said::Image(_), Side::Image) => {
+        (AnswerContent::Caption(_), Side::Text) | (AnswerContent::Image(_), Side::Image) => {
             return Err(format!("not an answer about {pool}s: {:?}", answer.said));
         }
         _ => {}

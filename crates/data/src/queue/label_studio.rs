@@ -8,8 +8,8 @@ use std::path::Path;
 use serde::Serializer as _;
 use serde_json::{Serializer, Value, json};
 
-use super::shown::{Queue, Shown, wanted};
-use super::{Answer, Outcome, Said, Task};
+use super::shown::{Queue, TaskWithItem, wanted};
+use super::{Answer, AnswerContent, Outcome, Task};
 use crate::dataset::Dataset;
 use crate::{AtomicFile, Error, Side, escape};
 
@@ -83,7 +83,7 @@ impl<'a> Layout<'a> {
         Ok(Layout { pool, dataset })
     }
 
-    fn task(&self, shown: &Shown<'_>) -> Value {
+    fn task(&self, shown: &TaskWithItem<'_>) -> Value {
         let Task { id, score, .. } = shown.task;
         let confused_with = shown.confused_with("\n");
         let mut data =
@@ -102,8 +102,10 @@ impl<'a> Layout<'a> {
 
     fn annotation(&self, answer: &Answer) -> Value {
         let (area, text, cancelled) = match &answer.said {
-            Said::Caption(text) | Said::Image(text) => (wanted(self.pool), text, false),
-            Said::Skip(reason) => (SKIP, reason, true),
+            AnswerContent::Caption(text) | AnswerContent::Image(text) => {
+                (wanted(self.pool), text, false)
+            }
+            AnswerContent::Skip(reason) => (SKIP, reason, true),
         };
         let result = json!({
             "type": "textarea", "from_name": area, "to_name": self.pool.to_string(),
@@ -214,8 +216,8 @@ mod tests {
         let items = [item("=a", None, &["x"])];
         let data = dataset(&folder.path().join("d"), &items, |_| {});
         for (pool, name, said) in [
-            (Side::Image, "caption", Said::Caption("y".into())),
-            (Side::Text, "image", Said::Image("y".into())),
+            (Side::Image, "caption", AnswerContent::Caption("y".into())),
+            (Side::Text, "image", AnswerContent::Image("y".into())),
         ] {
             assert!(label_studio_config(pool).contains(&format!("<TextArea name=\"{name}\"")));
             write_label_studio(&path, &[task("=a", 0.5)], &data, pool).unwrap();

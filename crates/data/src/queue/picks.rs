@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::answers::Place;
+use super::answers::FilePosition;
 use super::{Near, Task, Why, tasks};
 use crate::dataset::{Dataset, Items};
 use crate::{Error, Side};
@@ -17,16 +17,16 @@ use crate::{Error, Side};
 /// The columns of a table of picks, as they are named in every form.
 const COLUMNS: [&str; 8] = ["rank", "index", "id", "score", "hits", "why", "facts", "near"];
 
-/// Columns of JSON that are only there where some pick has a value, and what tells whether one has.
-type Rare = (&'static str, fn(&Task) -> bool, fn(&Task) -> serde_json::Result<String>);
-const RARE: [Rare; 2] = [
+/// A column of JSON that is written only if some pick has a value: its name, whether a pick has a value, and its JSON.
+type OptionalColumn = (&'static str, fn(&Task) -> bool, fn(&Task) -> serde_json::Result<String>);
+const OPTIONAL_COLUMNS: [OptionalColumn; 2] = [
     ("facts", |pick| !pick.facts.is_empty(), |pick| serde_json::to_string(&pick.facts)),
     ("near", |pick| !pick.near.is_empty(), |pick| serde_json::to_string(&pick.near)),
 ];
 
-/// The rare columns of some picks.
-fn rare(picks: &[Task]) -> impl Iterator<Item = Rare> {
-    RARE.into_iter().filter(|(_, is_there, _)| picks.iter().any(is_there))
+/// The optional columns of some picks.
+fn optional_columns(picks: &[Task]) -> impl Iterator<Item = OptionalColumn> {
+    OPTIONAL_COLUMNS.into_iter().filter(|(_, is_there, _)| picks.iter().any(is_there))
 }
 
 /// A form of picks.
@@ -65,7 +65,7 @@ impl PicksFormat {
 #[derive(Clone, Debug)]
 pub struct PicksFile {
     path: PathBuf,
-    picks: Vec<(Place, Task)>,
+    picks: Vec<(FilePosition, Task)>,
     /// Whether the ids are certainly those of items.
     named: bool,
 }
@@ -147,7 +147,7 @@ impl PicksFile {
                 Some(_) => {}
             }
         }
-        let named = |(_, task): &(Place, Task)| Task {
+        let named = |(_, task): &(FilePosition, Task)| Task {
             why: task.why.iter().map(|why| with_pair(why, items, &known)).collect(),
             near: task.near.iter().map(|near| near_with_pair(near, items, &known)).collect(),
             ..task.clone()
@@ -219,7 +219,7 @@ fn near_with_pair(near: &Near, items: &Items, known: &HashMap<&str, usize>) -> N
 fn pick(number: usize, mut row: Map<String, Value>) -> Result<Task, String> {
     row.entry("rank").or_insert_with(|| number.into());
     row.entry("score").or_insert_with(|| 0.into());
-    for (name, ..) in RARE {
+    for (name, ..) in OPTIONAL_COLUMNS {
         if let Some(Value::String(text)) = row.get(name) {
             let value = serde_json::from_str(text).map_err(|_| format!("{name}: not JSON"))?;
             row.insert(name.to_owned(), value);

@@ -8,8 +8,8 @@
 use std::io::Write;
 use std::path::{Path, absolute};
 
-use super::shown::{Queue, Shown, wanted};
-use super::{Answer, Outcome, Provenance, Said, Task};
+use super::shown::{Queue, TaskWithItem, wanted};
+use super::{Answer, AnswerContent, Outcome, Provenance, Task};
 use crate::dataset::Dataset;
 use crate::{AtomicFile, Error, Side};
 
@@ -61,9 +61,9 @@ pub(super) fn write_answers(
     for answer in answers {
         let Some(shown) = queue.get(&answer.id) else { continue };
         let (said, skip, exported) = match &answer.said {
-            Said::Caption(said) => (guarded(said), String::new(), "caption"),
-            Said::Image(said) => (guarded(said), String::new(), "image"),
-            Said::Skip(reason) => (String::new(), guarded(reason), "skip"),
+            AnswerContent::Caption(said) => (guarded(said), String::new(), "caption"),
+            AnswerContent::Image(said) => (guarded(said), String::new(), "image"),
+            AnswerContent::Skip(reason) => (String::new(), guarded(reason), "skip"),
         };
         let annotator = guarded(answer.annotator.as_deref().unwrap_or_default());
         let cells = questions.cells(&shown).into_iter();
@@ -102,7 +102,7 @@ impl<'a> Questions<'a> {
         ["id", &self.pool.to_string(), "score", "confused_with", wanted].map(str::to_owned)
     }
 
-    fn cells(&self, shown: &Shown<'_>) -> [String; 4] {
+    fn cells(&self, shown: &TaskWithItem<'_>) -> [String; 4] {
         let given = match (self.pool, self.dataset.image_path(&shown.item)) {
             (Side::Text, _) => shown.item.captions.join(" | "),
             (_, Some(file)) => absolute(&file).unwrap_or(file).to_string_lossy().into(),
@@ -194,9 +194,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("queue.csv");
         let data = dataset(&folder.path().join("d"), &IDS.map(|id| item(id, None, &["c"])), |_| {});
-        for (pool, said) in
-            [(Side::Image, Said::Caption("x".into())), (Side::Text, Said::Image("x".into()))]
-        {
+        for (pool, said) in [
+            (Side::Image, AnswerContent::Caption("x".into())),
+            (Side::Text, AnswerContent::Image("x".into())),
+        ] {
             write_csv(&path, &IDS.map(|id| task(id, &[])), &data, pool).unwrap();
             let sheet = std::fs::read_to_string(&path).unwrap();
             let formula = |line: &str| begins_a_formula(line.trim_start_matches('"'));

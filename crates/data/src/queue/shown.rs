@@ -8,7 +8,7 @@ use crate::dataset::{Dataset, Item, Items};
 use crate::{Error, Side};
 
 /// A task with its item.
-pub(super) struct Shown<'a> {
+pub(super) struct TaskWithItem<'a> {
     pub(super) task: &'a Task,
     pub(super) item: Item,
 }
@@ -43,22 +43,22 @@ impl<'a> Queue<'a> {
     }
 
     /// The task about an item, if there is one.
-    pub(super) fn get(&self, id: &str) -> Option<Shown<'a>> {
+    pub(super) fn get(&self, id: &str) -> Option<TaskWithItem<'a>> {
         let &(row, item) = self.places.get(id)?;
-        Some(Shown { task: &self.tasks[row], item: self.items.get(item) })
+        Some(TaskWithItem { task: &self.tasks[row], item: self.items.get(item) })
     }
 
     /// All tasks, in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Shown<'a>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = TaskWithItem<'a>> {
         let shown = |task: &'a Task| {
             let &(_, item) = self.places.get(task.id.as_str())?;
-            Some(Shown { task, item: self.items.get(item) })
+            Some(TaskWithItem { task, item: self.items.get(item) })
         };
         self.tasks.iter().filter_map(shown)
     }
 }
 
-impl Shown<'_> {
+impl TaskWithItem<'_> {
     /// The name of the image, or the id if only features of the image are known.
     pub(super) fn image(&self) -> &str {
         self.item.image.as_deref().unwrap_or(&self.item.id)

@@ -6,8 +6,8 @@ use std::path::Path;
 use csv::{ReaderBuilder, StringRecord};
 use serde_json::{Map, Value};
 
-use super::answers::Place;
-use super::{Said, read_placed_answers};
+use super::answers::FilePosition;
+use super::{AnswerContent, read_placed_answers};
 use crate::dataset::{Dataset, check_caption, without_place};
 use crate::lines::{Line, Lines};
 use crate::mapping::{self, Bytes};
@@ -41,7 +41,7 @@ pub fn read_suggestions(path: &Path, dataset: &Dataset) -> Result<Suggestions, E
         "json" => {
             let answers = read_placed_answers(path, Side::Image, dataset)?;
             let caption = |answer: super::Answer| match answer.said {
-                Said::Caption(caption) => Some((answer.id, caption)),
+                AnswerContent::Caption(caption) => Some((answer.id, caption)),
                 _ => None,
             };
             answers.into_iter().filter_map(|(_, answer)| caption(answer)).collect()
@@ -90,7 +90,7 @@ fn lines(path: &Path) -> Result<Vec<(String, String)>, Error> {
 fn table(path: &Path, bytes: &Bytes) -> Result<Vec<(String, String)>, Error> {
     let mut newlines = Newlines::of(bytes.clone());
     let mut place = |place: Option<&csv::Position>| {
-        Place::Line(newlines.line_of(place.map_or(0, |place| place.byte() as usize)))
+        FilePosition::Line(newlines.line_of(place.map_or(0, |place| place.byte() as usize)))
     };
     let by = |separator: u8| {
         ReaderBuilder::new().delimiter(separator).flexible(true).from_reader(bytes.as_slice())

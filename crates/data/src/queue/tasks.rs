@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 
-use super::answers::Place;
+use super::answers::FilePosition;
 use super::{Near, Task};
 use crate::dataset::{check_name, without_place};
 use crate::lines::{Line, Lines};
@@ -37,7 +37,7 @@ pub fn same_picks<'a>(
 }
 
 /// Reads tasks with their places in the file.
-pub(super) fn read_placed(path: &Path) -> Result<Vec<(Place, Task)>, Error> {
+pub(super) fn read_placed(path: &Path) -> Result<Vec<(FilePosition, Task)>, Error> {
     let mut seen = HashMap::new();
     let (mut lines, mut tasks) = (Lines::open(path)?, Vec::new());
     while let Some(Line { number, text }) = lines.next()? {
@@ -46,7 +46,7 @@ pub(super) fn read_placed(path: &Path) -> Result<Vec<(Place, Task)>, Error> {
             let task: Task = parsed.map_err(|e| format!("not a pick: {}", without_place(&e)))?;
             task.check(number - 1, &mut seen).map(|()| task)
         });
-        let place = Place::Line(number);
+        let place = FilePosition::Line(number);
         tasks.push((place, task.map_err(|what| place.error(path, what))?));
     }
     Ok(tasks)

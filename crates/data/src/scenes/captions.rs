@@ -20,7 +20,7 @@ impl Scene {
     /// near-duplicate, two others mention the change.
     pub fn captions(&self) -> [String; 5] {
         let draws = Draws::new(self.appearance ^ WORDING);
-        let mut teller = Teller { scene: self, draws };
+        let mut teller = CaptionWriter { scene: self, draws };
         let mut captions: [String; CAPTIONS] = Default::default();
         // The position of the caption that lists everything must not be predictable.
         let first = teller.draws.below(CAPTIONS);
@@ -39,12 +39,12 @@ impl Scene {
 }
 
 /// Composes the captions of a scene from random draws.
-struct Teller<'a> {
+struct CaptionWriter<'a> {
     scene: &'a Scene,
     draws: Draws,
 }
 
-impl Teller<'_> {
+impl CaptionWriter<'_> {
     fn caption(&mut self, told: usize) -> String {
         if told == 0 {
             return self.listing();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nextpair_data::dataset::DrawnSplits;
-use nextpair_data::import::{Drawn, Folder, Table};
+use nextpair_data::import::{Folder, SplitSource, Table};
 
 use crate::source::{Source, item, no_such_file, says};
 
@@ -129,7 +129,7 @@ fn splits_are_drawn_from_paired_training_items_and_stay() {
         source.file("t.csv", rows);
         let table = Table { id_column: Some("id".into()), ..table(&source, "t.csv") };
         let splits = DrawnSplits::new(0.2, 0.1).unwrap();
-        let imported = source.import(&Drawn { source: Box::new(table), splits });
+        let imported = source.import(&SplitSource { source: Box::new(table), splits });
         let items = imported.items().into_iter();
         items.map(|item| (item.id, item.split.unwrap())).collect::<BTreeMap<String, String>>()
     };
@@ -144,7 +144,8 @@ fn splits_are_drawn_from_paired_training_items_and_stay() {
 
     source.file("t.csv", "filepath,title\na.png,x\n");
     let splits = DrawnSplits::new(0.000001, 0.0).unwrap();
-    let imported = source.import(&Drawn { source: Box::new(table(&source, "t.csv")), splits });
+    let imported =
+        source.import(&SplitSource { source: Box::new(table(&source, "t.csv")), splits });
     assert!(says(&imported.notes(), &["split of which no item was drawn", "dev"]));
 }
 

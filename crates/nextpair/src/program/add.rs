@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::data::dataset::{Dataset, DrawnSplits, FeatureSource, GivenVectors, PlacedAnswers};
 use crate::data::{Side, open};
 use crate::encode::DatasetEncoders;
-use crate::{Added, Addition};
+use crate::{Addition, AdditionSummary};
 use anyhow::{Result, ensure};
 use serde::Serialize;
 
@@ -136,7 +136,7 @@ impl Args {
 }
 
 impl Report {
-    fn of(added: &Added, args: &Args) -> Self {
+    fn of(added: &AdditionSummary, args: &Args) -> Self {
         let encoded = |set: &crate::EncodedSet| Encoded {
             name: set.name.clone(),
             encoded: set.encoded,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::annotate::{Log, Project, Quota, Server, Settings};
 use crate::data::dataset::Dataset;
 use crate::data::queue::{
-    Answer, PicksFile, Said, Suggestions, read_placed_answers, read_suggestions,
+    Answer, AnswerContent, PicksFile, Suggestions, read_placed_answers, read_suggestions,
 };
 use crate::data::{Side, ordinary, read_ids};
 use crate::kernels::prepare_process;
@@ -311,10 +311,12 @@ impl Args {
                 return Err(wrong(format!("{place} has no item {id:?}")).into());
             }
             match said {
-                Said::Caption(said) | Said::Image(said) => {
+                AnswerContent::Caption(said) | AnswerContent::Image(said) => {
                     gold.entry(id.clone()).or_default().push(said.clone());
                 }
-                Said::Skip(_) => return Err(wrong(format!("{id:?} has no known answer")).into()),
+                AnswerContent::Skip(_) => {
+                    return Err(wrong(format!("{id:?} has no known answer")).into());
+                }
             }
         }
         ensure!(!gold.is_empty(), "{}: no known answers in it", path.display());

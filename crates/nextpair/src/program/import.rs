@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use crate::data::dataset::{Dataset, DrawnSplits, TRAIN};
 use crate::data::import::{
-    self, BottomUp, Coco, Drawn, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy,
-    Leniency, Scan, Summary, Table, Tally, WebDataset,
+    self, BottomUp, Coco, Embeddings, Flickr, Folder, HuggingFace, Importer, Karpathy, Leniency,
+    Scan, SplitSource, Summary, Table, Tally, WebDataset,
 };
 use crate::data::scenes::Settings;
 use crate::data::{Error, Side};
@@ -283,7 +283,7 @@ pub(crate) fn stops_with_scenes(out: &Path, images: usize) {
 impl Places {
     /// Returns the source with the splits that are drawn from it.
     fn drawn(&self, source: Box<dyn Importer>) -> Result<Box<dyn Importer>> {
-        Ok(Box::new(Drawn { source, splits: DrawnSplits::new(self.dev, self.test)? }))
+        Ok(Box::new(SplitSource { source, splits: DrawnSplits::new(self.dev, self.test)? }))
     }
 }
 

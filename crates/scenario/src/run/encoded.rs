@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nextpair_data::dataset::{
     Dataset, FeatureSet, FeatureSource, Features, NewImages, NewRows, UPLOAD,
 };
-use nextpair_data::queue::{Answer, Said};
+use nextpair_data::queue::{Answer, AnswerContent};
 use nextpair_data::{AtomicFile, Matrix, Progress, Side, npy};
 
 use super::Scenario;
@@ -146,7 +146,7 @@ impl Scenario {
     /// Returns the ids of images that neither the dataset nor earlier batches have, in order.
     fn new_images<'a>(&self, said: &'a [Answer], known: &NewImages) -> Vec<&'a str> {
         let named = |answer: &'a Answer| match &answer.said {
-            Said::Image(id) if id.starts_with(UPLOAD) => Some(id.as_str()),
+            AnswerContent::Image(id) if id.starts_with(UPLOAD) => Some(id.as_str()),
             _ => None,
         };
         let named: Vec<&str> = said.iter().filter_map(named).collect();
@@ -217,7 +217,7 @@ fn new_texts<'a>(said: &'a [Answer], known: Option<&NewRows>) -> Vec<&'a str> {
     let mut texts: Vec<&str> = Vec::new();
     let mut seen = HashSet::new();
     for answer in said {
-        if let Said::Caption(text) = &answer.said
+        if let AnswerContent::Caption(text) = &answer.said
             && known.is_none_or(|known| !known.rows.contains_key(text))
             && seen.insert(text.as_str())
         {

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use nextpair_data::queue::{self, Answer, AnswerLog, Said, Task, read_answers};
+use nextpair_data::queue::{self, Answer, AnswerContent, AnswerLog, Task, read_answers};
 use nextpair_data::{AtomicFile, Within, fingerprint_of};
 use nextpair_models::{Corpus, Pair};
 
@@ -169,9 +169,9 @@ fn pairs_of<'a>(
     let mut pairs = Vec::new();
     for answer in about {
         let (item, text) = match &answer.said {
-            Said::Skip(_) => continue,
-            Said::Caption(caption) => (Some(&item), Some(caption)),
-            Said::Image(image) => (by_image.get(image.as_str()), text.as_ref()),
+            AnswerContent::Skip(_) => continue,
+            AnswerContent::Caption(caption) => (Some(&item), Some(caption)),
+            AnswerContent::Image(image) => (by_image.get(image.as_str()), text.as_ref()),
         };
         let (Some(&item), Some(text)) = (item, text) else { continue };
         let own = items.get(item).captions.iter().position(|caption| caption == text);
@@ -195,7 +195,7 @@ fn words_of(corpus: &Corpus, caption: usize) -> String {
 /// Returns the item whose image an answer names.
 fn image(answer: &Answer) -> Option<&str> {
     match &answer.said {
-        Said::Image(image) => Some(image),
+        AnswerContent::Image(image) => Some(image),
         _ => None,
     }
 }

@@ -12,7 +12,7 @@ use crate::{Matrix, npy};
 struct Lengths;
 
 /// An encoder that is gone.
-struct Gone;
+struct MissingEncoder;
 
 type Failure = Box<dyn StdError + Send + Sync>;
 
@@ -43,7 +43,7 @@ impl FeatureSource for Lengths {
     }
 }
 
-impl FeatureSource for Gone {
+impl FeatureSource for MissingEncoder {
     fn check(&self, _: &Dataset, _: &FeatureSet) -> Result<(), Failure> {
         Err("the encoder is gone".into())
     }
@@ -138,7 +138,7 @@ fn captions_come_back_with_features_and_reasons() {
     assert_eq!(refused(added.dataset.answers().unwrap()), ["c"]);
     assert_eq!(added.dataset.manifest().source, "made for a test, enlarged by 3 captions");
     let again = folder.path().join("again");
-    let same = read(&new, FIRST, Side::Image).unwrap().write(&again, &Gone, &()).unwrap();
+    let same = read(&new, FIRST, Side::Image).unwrap().write(&again, &MissingEncoder, &()).unwrap();
     assert_eq!((same.captions, same.paired), (0, 0));
     assert!(same.dataset.items().iter().eq(new.items().iter()));
     assert_eq!(same.dataset.answers().unwrap(), new.answers().unwrap());
@@ -215,7 +215,7 @@ fn texts_find_their_images() {
     let old = sample(&folder.path().join("old"));
     let answers = "{\"id\":\"t\",\"image\":\"c\"}\n";
     let out = folder.path().join("new");
-    let added = read(&old, answers, Side::Text).unwrap().write(&out, &Gone, &()).unwrap();
+    let added = read(&old, answers, Side::Text).unwrap().write(&out, &MissingEncoder, &()).unwrap();
     assert_eq!((added.captions, added.paired), (1, 1));
     assert_eq!(added.dataset.items().get(2).captions, ["T"]);
     assert_eq!(added.dataset.answered().unwrap(), [3].into(), "nobody is asked about it again");
@@ -241,7 +241,7 @@ fn images_that_people_brought_are_items() {
     let addition = Addition::read(&old, &[answers], Side::Text, &[]).unwrap();
     let out = folder.path().join("new");
     // The dataset has no image features, so none are missed.
-    let added = addition.write(&out, &Gone, &()).unwrap();
+    let added = addition.write(&out, &MissingEncoder, &()).unwrap();
     assert_eq!((added.captions, added.images, added.paired), (1, 1, 1));
     let new = added.dataset;
     let item = new.items().get(4);
@@ -252,11 +252,11 @@ fn images_that_people_brought_are_items() {
 }
 
 #[test]
-fn an_encoder_that_is_gone_is_named() {
+fn missing_encoders_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let old = sample(&folder.path().join("old"));
     let out = folder.path().join("new");
-    let added = read(&old, FIRST, Side::Image).unwrap().write(&out, &Gone, &()).unwrap();
+    let added = read(&old, FIRST, Side::Image).unwrap().write(&out, &MissingEncoder, &()).unwrap();
     let [set] = &added.features[..] else { panic!("{:?}", added.features) };
     assert_eq!((set.encoded, set.missing), (0, 2));
     assert_eq!(set.why.as_ref().unwrap().to_string(), "the encoder is gone");
@@ -292,7 +292,7 @@ fn a_wrong_answer_makes_nothing() {
     fs::write(folder.path().join(".new.lock"), "").unwrap();
     let manifest = || fs::metadata(out.join("dataset.toml")).unwrap().modified().unwrap();
     let written = manifest();
-    let again = read(&old, FIRST, Side::Image).unwrap().write(&out, &Gone, &()).unwrap();
+    let again = read(&old, FIRST, Side::Image).unwrap().write(&out, &MissingEncoder, &()).unwrap();
     assert_eq!((again.captions, again.paired, again.known), (2, 1, 0));
     assert_eq!((again.features[0].encoded, again.features[0].missing), (1, 1));
     assert_eq!(manifest(), written);

@@ -49,20 +49,20 @@ fn sample(folder: &Path) -> Dataset {
     })
 }
 
-fn says(id: &str, said: Said) -> Answer {
+fn says(id: &str, said: AnswerContent) -> Answer {
     Answer { id: id.into(), said, annotator: None, provenance: None }
 }
 
 fn caption(id: &str, caption: &str) -> Answer {
-    says(id, Said::Caption(caption.into()))
+    says(id, AnswerContent::Caption(caption.into()))
 }
 
 fn image(id: &str, image: &str) -> Answer {
-    says(id, Said::Image(image.into()))
+    says(id, AnswerContent::Image(image.into()))
 }
 
 fn skip(id: &str) -> Answer {
-    says(id, Said::Skip("dark".into()))
+    says(id, AnswerContent::Skip("dark".into()))
 }
 
 /// Every file under a folder, with its bytes.

@@ -50,7 +50,7 @@ fn sample(folder: &Path) -> Dataset {
 }
 
 fn says(id: &str, image: &str) -> Answer {
-    let said = Said::Image(image.into());
+    let said = AnswerContent::Image(image.into());
     Answer { id: id.into(), said, annotator: None, provenance: None }
 }
 

@@ -6,11 +6,11 @@ use crate::dataset::{Item, Items};
 
 /// All names by which a table may refer to an item: its id and the name of its image, both with and
 /// without extension, and the COCO number at the end of the file name.
-pub(super) struct Names(HashMap<String, Found>);
+pub(super) struct Names(HashMap<String, NameMatch>);
 
 /// The item that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum NameMatch {
     Item(u32),
     /// The name is ambiguous.
     Several,
@@ -21,21 +21,21 @@ impl Names {
     pub(super) fn of(items: &Items) -> Self {
         let mut names = HashMap::new();
         for (index, item) in items.iter().enumerate() {
-            let own = Found::Item(index as u32);
+            let own = NameMatch::Item(index as u32);
             for name in names_of(&item) {
                 let found = names.entry(name).or_insert(own);
                 if *found != own {
-                    *found = Found::Several;
+                    *found = NameMatch::Several;
                 }
             }
         }
         Names(names)
     }
 
-    pub(super) fn find(&self, id: &str) -> Found {
+    pub(super) fn find(&self, id: &str) -> NameMatch {
         let known = |name: &str| self.0.get(name).copied();
         let found = known(id).or_else(|| known(stem(id)));
-        found.or_else(|| known(&coco_number(stem(id))?)).unwrap_or(Found::Nobody)
+        found.or_else(|| known(&coco_number(stem(id))?)).unwrap_or(NameMatch::Nobody)
     }
 }
 
@@ -87,18 +87,18 @@ mod tests {
             ("7", Some("deep/000000000042.png")),
         ]);
         for (id, expected) in [
-            ("391895", Found::Item(0)),
-            (coco, Found::Item(0)),
-            ("COCO_val2014_000000391895", Found::Item(0)),
-            ("000000391895", Found::Item(0)),
-            ("1000092795", Found::Item(1)),
-            ("1000092795.jpg", Found::Item(1)),
-            ("1000092795.png", Found::Item(1)),
-            ("7", Found::Item(2)),
-            ("42", Found::Item(2)),
-            ("000000000042", Found::Item(2)),
-            ("39189", Found::Nobody),
-            ("", Found::Nobody),
+            ("391895", NameMatch::Item(0)),
+            (coco, NameMatch::Item(0)),
+            ("COCO_val2014_000000391895", NameMatch::Item(0)),
+            ("000000391895", NameMatch::Item(0)),
+            ("1000092795", NameMatch::Item(1)),
+            ("1000092795.jpg", NameMatch::Item(1)),
+            ("1000092795.png", NameMatch::Item(1)),
+            ("7", NameMatch::Item(2)),
+            ("42", NameMatch::Item(2)),
+            ("000000000042", NameMatch::Item(2)),
+            ("39189", NameMatch::Nobody),
+            ("", NameMatch::Nobody),
         ] {
             assert_eq!(names.find(id), expected, "{id}");
         }
@@ -107,8 +107,8 @@ mod tests {
     #[test]
     fn a_name_of_two_items_is_of_none() {
         let names = names(&[("a.jpg", None), ("a.png", None), ("5", Some("5.jpg"))]);
-        assert_eq!(names.find("a"), Found::Several);
-        assert_eq!(names.find("a.jpg"), Found::Item(0));
-        assert_eq!(names.find("5"), Found::Item(2));
+        assert_eq!(names.find("a"), NameMatch::Several);
+        assert_eq!(names.find("a.jpg"), NameMatch::Item(0));
+        assert_eq!(names.find("5"), NameMatch::Item(2));
     }
 }

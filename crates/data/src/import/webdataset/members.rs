@@ -16,12 +16,12 @@ const LONGEST_NAME: u64 = 1 << 16;
 const LARGEST_TEXT: u64 = 16 << 20;
 
 /// A decompressed file, up to a size that only a decompression bomb exceeds.
-pub(super) struct Bounded<R> {
+pub(super) struct LimitedReader<R> {
     pub(super) bytes: R,
     pub(super) left: u64,
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for LimitedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.bytes.read(buffer)?;
         self.left = self.left.checked_sub(read as u64).ok_or_else(|| {

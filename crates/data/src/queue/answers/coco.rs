@@ -8,10 +8,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::label_studio::name;
-use super::{Place, accepted};
+use super::{FilePosition, accepted};
 use crate::dataset::Dataset;
 use crate::import::json;
-use crate::queue::{Answer, Provenance, Said};
+use crate::queue::{Answer, AnswerContent, Provenance};
 use crate::{Error, Side};
 
 #[derive(Deserialize)]
@@ -42,7 +42,7 @@ pub(super) fn read(
     path: &Path,
     pool: Side,
     dataset: &Dataset,
-) -> Result<Vec<(Place, Answer)>, Error> {
+) -> Result<Vec<(FilePosition, Answer)>, Error> {
     let file: File = json::read(path)?;
     let mut images: Vec<Image> = Vec::new();
     let mut by_id = HashMap::new();
@@ -55,7 +55,7 @@ pub(super) fn read(
         }
         images.push(image);
     }
-    let items = Named::find(&images, dataset);
+    let items = NameIndex::find(&images, dataset);
     let (mut answers, mut said) = (Vec::new(), HashSet::new());
     for (at, raw) in file.annotations.iter().enumerate() {
         let answer = || {
@@ -65,7 +65,7 @@ pub(super) fn read(
             let image = items.item_of(&images[*image])?.to_owned();
             accepted(answer_of(annotation, image, pool)?, pool)
         };
-        let place = Place::Annotation(at + 1);
+        let place = FilePosition::Annotation(at + 1);
         let answer = answer().map_err(|what| place.error(path, what))?;
         // A text with several captions was paired with its image only once.
         if pool == Side::Image || said.insert(answer.clone()) {
@@ -82,30 +82,30 @@ fn answer_of(annotation: Annotation, image: String, pool: Side) -> Result<Answer
         Some(value) => Some(name(value).ok_or(format!("the annotator is {value}"))?),
     };
     let (id, said) = match pool {
-        Side::Image => (image, Said::Caption(annotation.caption)),
+        Side::Image => (image, AnswerContent::Caption(annotation.caption)),
         Side::Text => {
             let id = annotation.nextpair_id;
             let id = id.ok_or("it has no nextpair_id to tell which text is meant")?;
-            (id, Said::Image(image))
+            (id, AnswerContent::Image(image))
         }
     };
     Ok(Answer { id, said, annotator, provenance: annotation.provenance })
 }
 
 /// The items that the images of a file refer to.
-struct Named {
+struct NameIndex {
     by_id: HashSet<String>,
     /// The items with this id or image name; more than one is ambiguous.
     by_name: HashMap<String, Vec<String>>,
 }
 
-impl Named {
+impl NameIndex {
     /// Looks the images up, reading every item once.
     fn find(images: &[Image], dataset: &Dataset) -> Self {
         let ids = images.iter().filter_map(|image| image.nextpair_id.as_deref());
         let ids: HashSet<&str> = ids.collect();
         let names: HashSet<&str> = images.iter().map(|image| image.file_name.as_str()).collect();
-        let mut named = Named { by_id: HashSet::new(), by_name: HashMap::new() };
+        let mut named = NameIndex { by_id: HashSet::new(), by_name: HashMap::new() };
         for item in dataset.items().iter() {
             if ids.contains(item.id.as_str()) {
                 named.by_id.insert(item.id.clone());

@@ -6,16 +6,16 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::{Place, accepted, other_half};
+use super::{FilePosition, accepted, other_half};
 use crate::import::json;
 use crate::queue::label_studio::SKIP;
 use crate::queue::shown::wanted;
-use crate::queue::{Answer, Provenance, Said};
+use crate::queue::{Answer, AnswerContent, Provenance};
 use crate::{Error, Side};
 
 /// A task with all its annotations.
 #[derive(Deserialize)]
-struct Whole {
+struct AnnotatedTask {
     data: Map<String, Value>,
     annotations: Vec<Annotation>,
 }
@@ -38,7 +38,7 @@ struct Region {
     value: Option<Value>,
 }
 
-pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
+pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(FilePosition, Answer)>, Error> {
     let tasks: Vec<Box<RawValue>> = json::read(path)?;
     let mut answers = Vec::new();
     let (mut flattened, mut with_answer) = (false, false);
@@ -55,7 +55,7 @@ pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Erro
             with_answer |= task.contains_key(wanted(pool));
             flat(&task, pool)
         };
-        let place = Place::Task(at + 1);
+        let place = FilePosition::Task(at + 1);
         let found = answers_of().map_err(|what| place.error(path, what))?;
         answers.extend(found.into_iter().map(|answer| (place, answer)));
     }
@@ -70,7 +70,7 @@ pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Erro
 }
 
 /// The answers in one task of the JSON export.
-fn whole(task: Whole, pool: Side) -> Result<Vec<Answer>, String> {
+fn whole(task: AnnotatedTask, pool: Side) -> Result<Vec<Answer>, String> {
     let id = match (task.data.get("item"), task.data.get("id")) {
         (Some(id), _) | (None, Some(id)) => name(id),
         (None, None) => None,
@@ -80,7 +80,9 @@ fn whole(task: Whole, pool: Side) -> Result<Vec<Answer>, String> {
     for annotation in task.annotations {
         let annotator = annotation.completed_by.as_ref().and_then(person);
         let said = match annotation.was_cancelled {
-            Some(true) => vec![Said::Skip(reason(&annotation.result.unwrap_or_default())?)],
+            Some(true) => {
+                vec![AnswerContent::Skip(reason(&annotation.result.unwrap_or_default())?)]
+            }
             _ => entered(&annotation.result.unwrap_or_default(), pool)?,
         };
         for said in said {
@@ -106,7 +108,7 @@ fn reason(regions: &[Region]) -> Result<String, String> {
 }
 
 /// The entries of the text area with the expected name, or else of the only text area.
-fn entered(regions: &[Region], pool: Side) -> Result<Vec<Said>, String> {
+fn entered(regions: &[Region], pool: Side) -> Result<Vec<AnswerContent>, String> {
     let areas = || regions.iter().filter(|region| region.r#type.as_deref() == Some("textarea"));
     let named = |region: &&Region| region.from_name.as_deref() == Some(wanted(pool));
     let has_name = areas().any(|region| named(&region));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Place, accepted};
+use super::{FilePosition, accepted};
 use crate::dataset::without_place;
 use crate::lines::{Line, Lines};
 use crate::queue::Answer;
@@ -10,7 +10,7 @@ use crate::queue::export::OpenTask;
 use crate::{Error, Side};
 
 /// Reads answers, and passes over the tasks of an export that have none.
-pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
+pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(FilePosition, Answer)>, Error> {
     read_by(path, |line| match serde_json::from_str::<OpenTask<'_>>(line) {
         Ok(task) if task.status.is_open() => Ok(None),
         _ => accepted(parse(line)?, pool).map(Some),
@@ -29,10 +29,10 @@ pub(crate) fn read_lines(path: &Path) -> Result<Vec<Answer>, Error> {
 fn read_by(
     path: &Path,
     read: impl Fn(&str) -> Result<Option<Answer>, String>,
-) -> Result<Vec<(Place, Answer)>, Error> {
+) -> Result<Vec<(FilePosition, Answer)>, Error> {
     let (mut lines, mut answers) = (Lines::open(path)?, Vec::new());
     while let Some(Line { number, text }) = lines.next()? {
-        let place = Place::Line(number);
+        let place = FilePosition::Line(number);
         let answer = text.and_then(|text| read(&text));
         let answer = answer.map_err(|what| place.error(path, what))?;
         answers.extend(answer.map(|answer| (place, answer)));

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use csv::{Reader, ReaderBuilder, StringRecord};
 
-use super::{Place, accepted, other_half};
+use super::{FilePosition, accepted, other_half};
 use crate::mapping::{self, Bytes};
 use crate::queue::sheet::{EXPORTED, PROVENANCE, unguarded};
 use crate::queue::shown::wanted;
-use crate::queue::{Answer, Outcome, Provenance, Said};
+use crate::queue::{Answer, AnswerContent, Outcome, Provenance};
 use crate::rows::{Newlines, reason};
 use crate::{Error, Side, listed};
 
@@ -18,15 +18,15 @@ const NOT_SKIPPED: [&str; 4] = ["", "0", "no", "false"];
 /// Values of `exported` in a row without an answer.
 const OPEN: [Outcome; 2] = [Outcome::Unanswered, Outcome::Unreviewed];
 
-pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
+pub(super) fn read(path: &Path, pool: Side) -> Result<Vec<(FilePosition, Answer)>, Error> {
     mapping::read(path, |bytes| rows(path, bytes, pool))
 }
 
-fn rows(path: &Path, bytes: &Bytes, pool: Side) -> Result<Vec<(Place, Answer)>, Error> {
+fn rows(path: &Path, bytes: &Bytes, pool: Side) -> Result<Vec<(FilePosition, Answer)>, Error> {
     let mut newlines = Newlines::of(bytes.clone());
     let mut place = |place: Option<&csv::Position>| {
         let start = place.map_or(0, |place| place.byte() as usize);
-        Place::Line(newlines.line_of(start))
+        FilePosition::Line(newlines.line_of(start))
     };
     let mut reader = open(bytes.as_slice());
     let columns = match reader.headers() {
@@ -121,9 +121,9 @@ impl Columns {
             (Some(_), Some(_)) => {
                 return Err(format!("both {} and skip are filled in", wanted(pool)));
             }
-            (None, Some(reason)) => Said::Skip(reason.to_owned()),
+            (None, Some(reason)) => AnswerContent::Skip(reason.to_owned()),
             // People's captions are not guarded, so an apostrophe in front is part of the text.
-            (Some(said), None) if pool == Side::Image => Said::Caption(said.to_owned()),
+            (Some(said), None) if pool == Side::Image => AnswerContent::Caption(said.to_owned()),
             (Some(said), None) => other_half(pool, unguarded(said.trim()).to_owned()),
         };
         let annotator = Some(optional(self.annotator)).filter(|name| !name.is_empty());
@@ -147,7 +147,7 @@ impl Columns {
         let said = match (record.get(exported).unwrap_or_default(), self.skip) {
             (name, _) if is_open(name) => return Ok(None),
             (name, _) if name == wanted(pool) => other_half(pool, cell(self.said)),
-            ("skip", Some(skip)) => Said::Skip(cell(skip)),
+            ("skip", Some(skip)) => AnswerContent::Skip(cell(skip)),
             (other, _) => {
                 let what = format!("{EXPORTED} is {other:?}, not {} or skip", wanted(pool));
                 return Err(what);

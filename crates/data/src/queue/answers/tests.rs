@@ -31,16 +31,21 @@ fn read(name: &str, content: impl AsRef<[u8]>, pool: Side) -> Result<Vec<Answer>
 }
 
 fn caption(id: &str, caption: &str, annotator: Option<&str>) -> Answer {
-    let said = Said::Caption(caption.into());
+    let said = AnswerContent::Caption(caption.into());
     Answer { id: id.into(), said, annotator: annotator.map(Into::into), provenance: None }
 }
 
 fn image(id: &str, image: &str) -> Answer {
-    Answer { id: id.into(), said: Said::Image(image.into()), annotator: None, provenance: None }
+    Answer {
+        id: id.into(),
+        said: AnswerContent::Image(image.into()),
+        annotator: None,
+        provenance: None,
+    }
 }
 
 fn skip(id: &str, reason: &str, annotator: Option<&str>) -> Answer {
-    let said = Said::Skip(reason.into());
+    let said = AnswerContent::Skip(reason.into());
     Answer { id: id.into(), said, annotator: annotator.map(Into::into), provenance: None }
 }
 
@@ -143,7 +148,7 @@ fn sheets_are_read() {
     }
     let carriages = sheet.replace(",\n \"\"", ",;;\n \"\"").replace('\n', "\r\n");
     let found = read("a.csv", carriages, Side::Image).unwrap();
-    assert_eq!(found[0].said, Said::Caption("A dog,;;\r\n \"big\"".into()));
+    assert_eq!(found[0].said, AnswerContent::Caption("A dog,;;\r\n \"big\"".into()));
     assert_eq!(found[1..], expected[1..]);
     for separator in [";", "\t"] {
         let content = ["id,caption", "a,A dog .", "b,\"x,y;z\""].join("\n");

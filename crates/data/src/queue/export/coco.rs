@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use crate::dataset::Dataset;
-use crate::queue::{Answer, Outcome, Provenance, Said};
+use crate::queue::{Answer, AnswerContent, Outcome, Provenance};
 use crate::{Error, picture};
 
 /// An image and its item. Sizes are those of the file, if it is available.
@@ -49,7 +49,7 @@ pub(super) fn write(
     dataset: &Dataset,
 ) -> Result<(), Error> {
     let named = answers.iter().flat_map(|answer| match &answer.said {
-        Said::Image(image) => [Some(answer.id.as_str()), Some(image.as_str())],
+        AnswerContent::Image(image) => [Some(answer.id.as_str()), Some(image.as_str())],
         _ => [Some(answer.id.as_str()), None],
     });
     let numbers = dataset.items().find(named.flatten());
@@ -58,7 +58,7 @@ pub(super) fn write(
         let Some(image) = image_of(answer) else { continue };
         let Some(&number) = numbers.get(image) else {
             // An image that an annotator uploaded for a text.
-            if matches!(answer.said, Said::Image(_)) {
+            if matches!(answer.said, AnswerContent::Image(_)) {
                 continue;
             }
             let what = format!("{} has no item {image:?}", dataset.folder().display());
@@ -82,8 +82,14 @@ pub(super) fn write(
         let mut json = serde_json::Serializer::new(&mut *out);
         let mut file = json.serialize_map(Some(4))?;
         file.serialize_entry("info", &info)?;
-        file.serialize_entry("images", &Each(|| images.iter().map(|&item| image(dataset, item))))?;
-        file.serialize_entry("annotations", &Each(|| annotations(answers, dataset, &numbers)))?;
+        file.serialize_entry(
+            "images",
+            &LazySequence(|| images.iter().map(|&item| image(dataset, item))),
+        )?;
+        file.serialize_entry(
+            "annotations",
+            &LazySequence(|| annotations(answers, dataset, &numbers)),
+        )?;
         file.serialize_entry("licenses", &[(); 0])?;
         file.end()?;
         out.write_all(b"\n")
@@ -92,9 +98,9 @@ pub(super) fn write(
 }
 
 /// A sequence that is computed while it is written.
-struct Each<F>(F);
+struct LazySequence<F>(F);
 
-impl<F, I> Serialize for Each<F>
+impl<F, I> Serialize for LazySequence<F>
 where
     F: Fn() -> I,
     I: Iterator<Item: Serialize>,
@@ -107,9 +113,9 @@ where
 /// The item whose image an answer pairs.
 fn image_of(answer: &Answer) -> Option<&str> {
     match &answer.said {
-        Said::Caption(_) => Some(&answer.id),
-        Said::Image(image) => Some(image),
-        Said::Skip(_) => None,
+        AnswerContent::Caption(_) => Some(&answer.id),
+        AnswerContent::Image(image) => Some(image),
+        AnswerContent::Skip(_) => None,
     }
 }
 
@@ -134,13 +140,13 @@ fn annotations<'a>(
     let paired = answers.iter().filter_map(|answer| {
         let image_id = numbers.get(image_of(answer)?)? + 1;
         let captions = match &answer.said {
-            Said::Caption(caption) => vec![caption.clone()],
+            AnswerContent::Caption(caption) => vec![caption.clone()],
             _ => dataset.items().get(numbers[answer.id.as_str()]).captions,
         };
         Some((answer, image_id, captions))
     });
     let annotation = |(answer, image_id, captions): (&'a Answer, usize, Vec<String>)| {
-        let of_text = matches!(answer.said, Said::Image(_)).then_some(answer.id.as_str());
+        let of_text = matches!(answer.said, AnswerContent::Image(_)).then_some(answer.id.as_str());
         captions.into_iter().map(move |caption| Annotation {
             id: 0,
             image_id,

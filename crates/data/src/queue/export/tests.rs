@@ -14,7 +14,7 @@ fn task(id: &str) -> Task {
     Task { rank: 1, id, score: 0.5, hits: Some(1), why: vec![why], ..Task::default() }
 }
 
-fn answer(id: &str, said: Said, annotator: Option<&str>) -> Answer {
+fn answer(id: &str, said: AnswerContent, annotator: Option<&str>) -> Answer {
     Answer { id: id.into(), said, annotator: annotator.map(Into::into), provenance: None }
 }
 
@@ -63,12 +63,14 @@ fn everything_comes_back() {
         for _ in 0..8 {
             let annotator = Some(drawn(&ids)).filter(|_| drawn(&["x", "y"]) == "x");
             let said = match (drawn(&["x", "x", "y"]), pool) {
-                ("y", _) => Said::Skip(drawn(&["", ODD[1], ODD[3], ODD[8], ODD[9]]).into()),
-                (_, Side::Image) => Said::Caption(drawn(&ODD).into()),
-                (_, Side::Text) => Said::Image(drawn(&ids).into()),
+                ("y", _) => {
+                    AnswerContent::Skip(drawn(&["", ODD[1], ODD[3], ODD[8], ODD[9]]).into())
+                }
+                (_, Side::Image) => AnswerContent::Caption(drawn(&ODD).into()),
+                (_, Side::Text) => AnswerContent::Image(drawn(&ids).into()),
             };
             let mut next = answer(drawn(&ids), said, annotator);
-            if matches!(next.said, Said::Caption(_)) {
+            if matches!(next.said, AnswerContent::Caption(_)) {
                 next.provenance = Provenance::of_name(drawn(&["", "accepted", "edited"])).unwrap();
             }
             if !answers.contains(&next) {
@@ -79,7 +81,7 @@ fn everything_comes_back() {
             let mut expected = answers.clone();
             match form {
                 ExportFormat::Coco => {
-                    expected.retain(|answer| !matches!(answer.said, Said::Skip(_)))
+                    expected.retain(|answer| !matches!(answer.said, AnswerContent::Skip(_)))
                 }
                 ExportFormat::LabelStudio => {
                     let place = |answer: &Answer| ids.iter().position(|id| *id == answer.id);
@@ -100,8 +102,8 @@ fn an_export_says_what_became_of_every_task_and_is_read_as_its_answers() {
     let ids = ["a", "b", "c", "=d"];
     let data = dataset(folder.path(), &ids.map(|id| item(id, None, &["x"])), |_| {});
     let answers = [
-        answer("b", Said::Skip("dark".into()), Some("eve")),
-        answer("a", Said::Caption("A star .".into()), None),
+        answer("b", AnswerContent::Skip("dark".into()), Some("eve")),
+        answer("a", AnswerContent::Caption("A star .".into()), None),
     ];
     let tasks = ids.map(task);
     let unreviewed = HashSet::from(["c".to_owned()]);
@@ -142,7 +144,7 @@ fn an_export_says_what_became_of_every_task_and_is_read_as_its_answers() {
 fn no_cell_is_a_formula() {
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path(), &[item("=a", None, &[])], |_| {});
-    let said = [Said::Caption("=HYPERLINK(1)".into()), Said::Skip("@x".into())];
+    let said = [AnswerContent::Caption("=HYPERLINK(1)".into()), AnswerContent::Skip("@x".into())];
     let answers = said.map(|said| answer("=a", said, Some("+eve")));
     let sheet = exported(ExportFormat::Csv, &[task("=a")], &answers, &data, Side::Image);
     let expected = "\u{feff}id,image,score,confused_with,caption,skip,annotator,exported\n\
@@ -166,10 +168,10 @@ fn coco_has_images_and_captions() {
     let data = dataset(folder.path(), &items, |manifest| manifest.images = Some("images".into()));
     let tasks = ["b", "c"].map(task);
     let answers = [
-        answer("c", Said::Caption("A star .".into()), Some("eve")),
-        answer("b", Said::Skip("dark".into()), None),
-        answer("b", Said::Caption("A dog .".into()), None),
-        answer("c", Said::Caption("Stars .".into()), None),
+        answer("c", AnswerContent::Caption("A star .".into()), Some("eve")),
+        answer("b", AnswerContent::Skip("dark".into()), None),
+        answer("b", AnswerContent::Caption("A dog .".into()), None),
+        answer("c", AnswerContent::Caption("Stars .".into()), None),
     ];
     let file = exported(ExportFormat::Coco, &tasks, &answers, &data, Side::Image);
     let file: Value = serde_json::from_slice(&file).unwrap();
@@ -191,7 +193,7 @@ fn coco_has_images_and_captions() {
         "licenses": [],
     });
     assert_eq!(file, expected);
-    let answers = [answer("b", Said::Image("c".into()), Some("eve"))];
+    let answers = [answer("b", AnswerContent::Image("c".into()), Some("eve"))];
     let file = exported(ExportFormat::Coco, &tasks, &answers, &data, Side::Text);
     let file: Value = serde_json::from_slice(&file).unwrap();
     let annotation = |id: u32, caption: &str| json!({ "id": id, "image_id": 3, "caption": caption, "annotator": "eve", "nextpair_id": "b" });
@@ -202,7 +204,7 @@ fn coco_has_images_and_captions() {
 fn label_studio_has_scores_and_annotations() {
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path(), &["a", "b"].map(|id| item(id, None, &[])), |_| {});
-    let answers = [answer("b", Said::Skip("dark".into()), Some("eve"))];
+    let answers = [answer("b", AnswerContent::Skip("dark".into()), Some("eve"))];
     let tasks = ["a", "b"].map(task);
     let file = exported(ExportFormat::LabelStudio, &tasks, &answers, &data, Side::Image);
     let file: Value = serde_json::from_slice(&file).unwrap();
@@ -220,15 +222,18 @@ fn label_studio_has_scores_and_annotations() {
 fn answers_that_do_not_fit_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path(), &["a", "b"].map(|id| item(id, None, &["x"])), |_| {});
-    let good = answer("a", Said::Skip(String::new()), None);
+    let good = answer("a", AnswerContent::Skip(String::new()), None);
     for form in ExportFormat::ALL {
         for (bad, expected) in [
             (
-                answer("b", Said::Caption("x".into()), None),
+                answer("b", AnswerContent::Caption("x".into()), None),
                 "row 1: an answer about \"b\", which is",
             ),
-            (answer("a", Said::Image("a".into()), None), "row 1: not an answer about images"),
-            (answer("a", Said::Caption(" ".into()), None), "row 1: the caption is empty"),
+            (
+                answer("a", AnswerContent::Image("a".into()), None),
+                "row 1: not an answer about images",
+            ),
+            (answer("a", AnswerContent::Caption(" ".into()), None), "row 1: the caption is empty"),
         ] {
             let answers = [good.clone(), bad];
             let answered = answered(&[task("a")], &answers);
@@ -244,7 +249,7 @@ fn answers_that_do_not_fit_are_refused() {
         assert!(matches!(full, Err(Error::Io { .. })), "{form}");
     }
     // Uploaded images are counted.
-    let brought = [answer("a", Said::Image("upload:z.png".into()), None)];
+    let brought = [answer("a", AnswerContent::Image("upload:z.png".into()), None)];
     let mut file = Vec::new();
     let brought = answered(&[task("a")], &brought);
     export(&mut file, ExportFormat::Coco, &brought, &data, Side::Text).unwrap();

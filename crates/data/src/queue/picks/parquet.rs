@@ -11,10 +11,10 @@ use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use ::parquet::schema::parser::parse_message_type;
 
-use super::{COLUMNS, Rare, pick, rare};
+use super::{COLUMNS, OptionalColumn, optional_columns, pick};
 use crate::Error;
 use crate::parquet::read_records;
-use crate::queue::answers::Place;
+use crate::queue::answers::FilePosition;
 use crate::queue::{Task, Why};
 
 /// The columns, without the end.
@@ -44,10 +44,10 @@ const SCHEMA: &str = "message picks {
 const REQUIRED: i16 = 1;
 const OPTIONAL: i16 = 2;
 
-/// Writes a row per pick. The rare columns are JSON.
+/// Writes a row per pick. The optional columns are JSON.
 pub(super) fn write(out: &mut (impl Write + Send), picks: &[Task]) -> Result<()> {
-    let rare: Vec<Rare> = rare(picks).collect();
-    let last = rare.iter().map(|(name, ..)| format!("required binary {name} (JSON);\n"));
+    let columns: Vec<OptionalColumn> = optional_columns(picks).collect();
+    let last = columns.iter().map(|(name, ..)| format!("required binary {name} (JSON);\n"));
     let schema = Arc::new(parse_message_type(&format!("{SCHEMA}{}}}", last.collect::<String>()))?);
     let properties = Arc::new(WriterProperties::builder().build());
     let mut file = SerializedFileWriter::new(out, schema, properties)?;
@@ -71,7 +71,7 @@ pub(super) fn write(out: &mut (impl Write + Send), picks: &[Task]) -> Result<()>
     reasons::<DoubleType, _>(&mut group, picks, OPTIONAL, |why| why.own)?;
     texts(&mut group, picks, |why| why.id.as_deref())?;
     texts(&mut group, picks, |why| why.caption.as_deref())?;
-    for (_, _, text) in rare {
+    for (_, _, text) in columns {
         let texts: serde_json::Result<Vec<String>> = picks.iter().map(text).collect();
         let texts = texts.map_err(|e| ParquetError::External(Box::new(e)))?;
         let texts: Vec<ByteArray> = texts.iter().map(|text| text.as_str().into()).collect();
@@ -139,13 +139,13 @@ fn column<T: DataType, W: Write + Send>(
 }
 
 /// Reads a table with these columns, or with some of them; others are for people.
-pub(super) fn read(path: &Path) -> std::result::Result<Vec<(Place, Task)>, Error> {
+pub(super) fn read(path: &Path) -> std::result::Result<Vec<(FilePosition, Task)>, Error> {
     let (mut picks, mut seen) = (Vec::new(), HashMap::new());
     for (at, mut row) in read_records(path)?.into_iter().enumerate() {
         row.retain(|name, _| COLUMNS.contains(&name.as_str()));
         let task = pick(at + 1, row);
         let task = task.and_then(|task| task.check(at, &mut seen).map(|()| task));
-        let place = Place::Row(at + 1);
+        let place = FilePosition::Row(at + 1);
         picks.push((place, task.map_err(|what| place.error(path, what))?));
     }
     Ok(picks)

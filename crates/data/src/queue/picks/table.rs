@@ -7,21 +7,21 @@ use std::path::Path;
 use csv::{Reader, ReaderBuilder, StringRecord};
 use serde_json::{Map, Value};
 
-use super::{COLUMNS, Rare, pick, rare};
+use super::{COLUMNS, OptionalColumn, optional_columns, pick};
 use crate::escape::csv_cell;
 use crate::mapping::{self, Bytes};
 use crate::queue::Task;
-use crate::queue::answers::Place;
+use crate::queue::answers::FilePosition;
 use crate::queue::sheet::{guarded, unguarded};
 use crate::rows::{Newlines, reason};
 use crate::{Error, listed};
 
-/// Writes a header and a row per pick; `why` and the rare columns are JSON. Spreadsheets run formulas, and ids
+/// Writes a header and a row per pick; `why` and the optional columns are JSON. Spreadsheets run formulas, and ids
 /// come from anywhere: those that look like one are guarded.
 pub(super) fn write(out: &mut impl Write, picks: &[Task]) -> std::io::Result<()> {
-    let rare: Vec<Rare> = rare(picks).collect();
+    let columns: Vec<OptionalColumn> = optional_columns(picks).collect();
     write!(out, "rank,index,id,score,hits,why")?;
-    rare.iter().try_for_each(|(name, ..)| write!(out, ",{name}"))?;
+    columns.iter().try_for_each(|(name, ..)| write!(out, ",{name}"))?;
     writeln!(out)?;
     for pick in picks {
         let number = |number: Option<u32>| number.map(|n| n.to_string()).unwrap_or_default();
@@ -29,7 +29,7 @@ pub(super) fn write(out: &mut impl Write, picks: &[Task]) -> std::io::Result<()>
         let (id, why) = (guarded(&pick.id), serde_json::to_string(&pick.why)?);
         let (id, why) = (csv_cell(&id), csv_cell(&why));
         write!(out, "{},{index},{id},{},{hits},{why}", pick.rank, pick.score)?;
-        for (_, _, text) in &rare {
+        for (_, _, text) in &columns {
             write!(out, ",{}", csv_cell(&text(pick)?))?;
         }
         writeln!(out)?;
@@ -38,14 +38,14 @@ pub(super) fn write(out: &mut impl Write, picks: &[Task]) -> std::io::Result<()>
 }
 
 /// Reads a table with these columns, or with some of them; others are for people.
-pub(super) fn read(path: &Path) -> Result<Vec<(Place, Task)>, Error> {
+pub(super) fn read(path: &Path) -> Result<Vec<(FilePosition, Task)>, Error> {
     mapping::read(path, |bytes| rows(path, bytes))
 }
 
-fn rows(path: &Path, bytes: &Bytes) -> Result<Vec<(Place, Task)>, Error> {
+fn rows(path: &Path, bytes: &Bytes) -> Result<Vec<(FilePosition, Task)>, Error> {
     let mut newlines = Newlines::of(bytes.clone());
     let mut place = |place: Option<&csv::Position>| {
-        Place::Line(newlines.line_of(place.map_or(0, |place| place.byte() as usize)))
+        FilePosition::Line(newlines.line_of(place.map_or(0, |place| place.byte() as usize)))
     };
     let mut reader = open(bytes.as_slice());
     let header = reader.headers().cloned().map_err(|e| Error::line(path, 1, reason(&e)))?;

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::Teller;
+use super::CaptionWriter;
 use crate::scenes::attributes::long_tailed;
 use crate::scenes::compose::{Attribute, Object};
 use crate::scenes::words::{self, Noun};
@@ -16,7 +16,7 @@ pub(super) struct Detail {
     pub texture: bool,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> CaptionWriter<'a> {
     /// The object that a caption is about, including its changed attribute.
     pub fn subject(&mut self, object: &Object, changed: Option<Attribute>) -> String {
         let detail = Detail {

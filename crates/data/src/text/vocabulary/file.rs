@@ -23,7 +23,7 @@ struct Raw {
 
 /// The file's layout for writing: ids in ascending order.
 #[derive(Serialize)]
-struct Sorted<'a> {
+struct SortedWords<'a> {
     #[serde(serialize_with = "word_to_id")]
     word2idx: &'a [String],
     #[serde(serialize_with = "id_to_word")]
@@ -46,7 +46,7 @@ impl Vocabulary {
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let mut file = AtomicFile::create(path)?;
         let words = self.words();
-        let sorted = Sorted { word2idx: words, idx2word: words, idx: words.len() };
+        let sorted = SortedWords { word2idx: words, idx2word: words, idx: words.len() };
         serde_json::to_writer(&mut file, &sorted).map_err(|e| Error::io(path, e.into()))?;
         file.write_all(b"\n").map_err(|e| Error::io(path, e))?;
         file.commit()

@@ -3,7 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::time::{Duration, Instant};
 
-use nextpair::data::queue::{Answer, Said};
+use nextpair::data::queue::{Answer, AnswerContent};
 use nextpair::scenario::Inbox;
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ fn answers_are_handed_over_once_or_twice() {
     let batch = inbox.batch().unwrap().unwrap();
     assert_eq!((batch.round, batch.tasks.len()), (1, 5));
     let answer = |id: &str, caption: &str| {
-        let said = Said::Caption(caption.into());
+        let said = AnswerContent::Caption(caption.into());
         Answer { id: id.into(), said, annotator: Some("eve".into()), provenance: None }
     };
     let answers: Vec<Answer> =
@@ -144,12 +144,13 @@ fn items_of_a_batch_that_was_closed_early_stay_in_the_pool() {
     lab.succeeds(&format!("{words} --rounds 3 --out run"));
     let inbox = Inbox::open(&lab.path("run")).unwrap();
     let batch = inbox.batch().unwrap().unwrap();
-    let answer = |at: usize, said: Said| {
+    let answer = |at: usize, said: AnswerContent| {
         let id = batch.tasks[at].id.clone();
         Answer { id, said, annotator: Some("eve".into()), provenance: None }
     };
-    let caption = |at: usize| answer(at, Said::Caption(format!("A star and {at} squares.")));
-    let some = [caption(0), caption(1), answer(2, Said::Skip("too dark".into()))];
+    let caption =
+        |at: usize| answer(at, AnswerContent::Caption(format!("A star and {at} squares.")));
+    let some = [caption(0), caption(1), answer(2, AnswerContent::Skip("too dark".into()))];
     assert!(inbox.hand_over(1, &some, &[]).unwrap());
     let mut told = Vec::new();
     inbox.wait(|answered| told.push(answered)).unwrap();

@@ -113,8 +113,9 @@ fn a_caption_that_cannot_be_encoded_makes_no_pair() {
     drop(scenario);
     let inbox = Inbox::open(&path).unwrap();
     let batch = inbox.batch().unwrap().unwrap();
-    let said = ["a red star", "odd", "a red star"].map(|text| Said::Caption(text.to_owned()));
-    let answer = |(task, said): (&nextpair_data::queue::Task, Said)| Answer {
+    let said =
+        ["a red star", "odd", "a red star"].map(|text| AnswerContent::Caption(text.to_owned()));
+    let answer = |(task, said): (&nextpair_data::queue::Task, AnswerContent)| Answer {
         id: task.id.clone(),
         said,
         annotator: None,
@@ -171,8 +172,9 @@ fn an_image_that_cannot_be_encoded_makes_no_pair() {
     write_picture(&folder.path().join("odd.bmp"), ODD);
     let inbox = Inbox::open(&path).unwrap();
     let batch = inbox.batch().unwrap().unwrap();
-    let said = ["good.bmp", "odd.bmp", "good.bmp"].map(|name| Said::Image(name.to_owned()));
-    let answer = |(task, said): (&nextpair_data::queue::Task, Said)| Answer {
+    let said =
+        ["good.bmp", "odd.bmp", "good.bmp"].map(|name| AnswerContent::Image(name.to_owned()));
+    let answer = |(task, said): (&nextpair_data::queue::Task, AnswerContent)| Answer {
         id: task.id.clone(),
         said,
         annotator: None,
@@ -205,7 +207,8 @@ fn an_image_that_cannot_be_encoded_makes_no_pair() {
 
     // A round that was handed over is known by what people said, also when files are gone.
     let named = |name: &str| {
-        let said = |answer: &Answer| Answer { said: Said::Image(name.into()), ..answer.clone() };
+        let said =
+            |answer: &Answer| Answer { said: AnswerContent::Image(name.into()), ..answer.clone() };
         answers.iter().map(said).collect::<Vec<Answer>>()
     };
     assert!(inbox.hand_over(1, &answers, &[]).unwrap());
