@@ -22,7 +22,9 @@ use crate::search::Search;
 use crate::server::{Invitation, Project};
 use crate::settings::{Settings, check_guidelines};
 use crate::source::Source;
-use crate::state::{Act, Done, LinkView, Quality, State, Suggestions, Terms, USEFUL, quality};
+use crate::state::{
+    Act, ActResult, LinkView, Quality, SHORTEST_LINK, State, Suggestions, Terms, quality,
+};
 use crate::store::Store;
 use crate::uploads::Uploads;
 use crate::writer::Writer;
@@ -62,7 +64,7 @@ pub(crate) struct App {
     address: SocketAddr,
     public_url: Option<String>,
     clock: Clock,
-    /// The quality of the answers up to some event: it takes a while to compute.
+    /// The quality of the answers up to some event, cached because it is slow to compute.
     quality: tokio::sync::Mutex<Option<(Seq, Arc<Quality>)>>,
     /// Time of each person's last request. Not stored.
     seen: Mutex<HashMap<PersonId, Millis>>,
@@ -141,7 +143,7 @@ impl App {
             let removed = self.state().named(&name).map(|person| person.removed);
             match removed {
                 None => match self.writer.act(None, Act::Invite { name, role }, self.now()).await {
-                    // Another process that is starting was faster.
+                    // Another process has just added this person.
                     Err(refusal) if refusal.code != "taken" => {
                         return Err(Error::Settings(refusal.message));
                     }
@@ -172,7 +174,7 @@ impl App {
 
     /// Adds a link for a person whose links all expire soon.
     async fn refresh_link(&self, name: &str) -> Result<(), Error> {
-        let later = self.now().wall + USEFUL;
+        let later = self.now().wall + SHORTEST_LINK;
         let person = self
             .state()
             .named(name)
@@ -184,13 +186,13 @@ impl App {
     }
 
     /// Performs an act of the app itself.
-    pub(crate) async fn system(&self, act: Act) -> Result<Done, Error> {
+    pub(crate) async fn system(&self, act: Act) -> Result<ActResult, Error> {
         let done = self.writer.act(None, act, self.now()).await;
         done.map_err(|refusal| Error::Settings(refusal.message))
     }
 
     /// Performs an act of a person.
-    pub(crate) async fn act(&self, person: PersonId, act: Act) -> Result<Done, Refusal> {
+    pub(crate) async fn act(&self, person: PersonId, act: Act) -> Result<ActResult, Refusal> {
         self.writer.act(Some(person), act, self.now()).await
     }
 

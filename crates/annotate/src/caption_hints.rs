@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::word_overlap::{word_overlap, words};
 
 /// Captions of fewer words say too little.
-const FEWEST: usize = 3;
+const FEWEST_WORDS: usize = 3;
 /// Captions with a larger overlap are hard to tell apart.
 const ALIKE: f64 = 0.85;
 
@@ -94,7 +94,7 @@ pub(crate) fn caption_hints(
         if own[..caption].contains(said) {
             hint("repeated", "You have said this already. What else is there to see?", None);
         }
-        if said.len() < FEWEST {
+        if said.len() < FEWEST_WORDS {
             hint("short", "This is very short. Who or what is it, where, doing what?", None);
         }
         if let Some(wanted) = wanted
@@ -111,12 +111,12 @@ pub(crate) fn caption_hints(
     hints
 }
 
-/// The language of a text, if it is surely not the wanted one.
+/// The language of a text, if it is certainly not the wanted one.
 fn other_language(text: &str, wanted: Lang) -> Option<Lang> {
     let found = Detector::new().detect(text)?;
     let other_script = !wanted_scripts(wanted).contains(&found.script());
     // A few words of one alphabet could be in many languages.
-    let sure = other_script || (found.is_reliable() && words(text).len() > FEWEST);
+    let sure = other_script || (found.is_reliable() && words(text).len() > FEWEST_WORDS);
     (found.lang() != wanted && sure).then_some(found.lang())
 }
 

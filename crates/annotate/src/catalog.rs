@@ -46,7 +46,7 @@ impl Catalog {
             settings.uploads.iter().chain(&settings.taken_uploads).cloned().collect();
         let is_open = pool == Side::Text && (!uploads.is_empty() || settings.images.is_some());
         let twins = if is_open { ImageTwins::of(&dataset) } else { ImageTwins::default() };
-        let mut found = Found::default();
+        let mut found = FolderImages::default();
         if let Some(images) = &settings.images {
             found.look(images, FOLDER)?;
             found.log_odd(&settings.log);
@@ -163,13 +163,13 @@ impl Catalog {
 
 /// Images of a folder.
 #[derive(Default)]
-struct Found {
+struct FolderImages {
     images: BTreeMap<String, PathBuf>,
     /// Image files that cannot be offered, with the reason.
     odd: Vec<(PathBuf, &'static str)>,
 }
 
-impl Found {
+impl FolderImages {
     /// Collects the images in a folder and its subfolders, named by `prefix` and their paths.
     fn look(&mut self, folder: &Path, prefix: &str) -> Result<(), Error> {
         let wrong = |e: std::io::Error| Error::Settings(format!("{}: {e}", folder.display()));

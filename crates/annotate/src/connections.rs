@@ -2,7 +2,7 @@
 //!
 //! A connection takes a slot; the limit on open files determines how many there are. When all are
 //! taken, the connection that has been idle longest is closed, so that clients who open connections
-//! and send nothing keep nobody out. Every wait has a limit: the head of a request must arrive in
+//! and send nothing do not lock others out. Every wait has a limit: the head of a request must arrive in
 //! time (which also limits how long a connection may be idle), bodies have a deadline of their own
 //! (`routes/extract.rs`, `uploads.rs`), and a response that the client does not read is given up.
 
@@ -50,13 +50,13 @@ const OTHER_FILES: u64 = 64;
 /// Files per connection: a socket, and perhaps a file that is sent or received.
 const FILES: u64 = 2;
 /// More connections than this are useless.
-const MOST: u64 = 1024;
+const MOST_CONNECTIONS: u64 = 1024;
 /// With fewer, a single page that opens six at a time takes a large part of them.
-const LEAST: u64 = 16;
+const FEWEST_CONNECTIONS: u64 = 16;
 /// Buffer size in bytes for a request or a response.
 const BUFFER: usize = 32 * 1024;
-/// How long a client whose connection is closed for another may take to read earlier responses.
-const FAREWELL: Duration = Duration::from_millis(100);
+/// Grace period: a connection that is closed to make room may send what it has answered.
+const CLOSE_GRACE: Duration = Duration::from_millis(100);
 /// Pause after the system refused a connection, for instance because too many files are open.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -74,7 +74,7 @@ impl Bounds {
 /// The number of connections for a limit on open files.
 fn connections(files: Option<u64>) -> usize {
     let files = files.unwrap_or(1024).saturating_sub(OTHER_FILES);
-    (files / FILES).clamp(LEAST, MOST) as usize
+    (files / FILES).clamp(FEWEST_CONNECTIONS, MOST_CONNECTIONS) as usize
 }
 
 /// Serves until `shutdown` completes, and then until every request in progress is answered.
@@ -86,7 +86,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) {
     let slots = Arc::new(Semaphore::new(bounds.connections));
-    let idle = Arc::new(Idle::default());
+    let idle = Arc::new(IdleConnections::default());
     let (stop, stopping) = watch::channel(());
     // Dropped with this future, and with it every connection.
     let mut connections = JoinSet::new();
@@ -112,7 +112,7 @@ pub async fn serve(
                 router: router.clone(),
                 peer,
                 bounds,
-                place: Place::new(&idle),
+                place: IdlePlace::new(&idle),
                 stopping: stopping.clone(),
                 _slot: slot,
             };
@@ -134,7 +134,7 @@ struct Connection {
     router: Router,
     peer: SocketAddr,
     bounds: Bounds,
-    place: Arc<Place>,
+    place: Arc<IdlePlace>,
     stopping: watch::Receiver<()>,
     _slot: OwnedSemaphorePermit,
 }
@@ -147,7 +147,7 @@ impl Connection {
         let io = TokioIo::new(WriteTimeout::new(stream, self.bounds.stall, unsent));
         let (router, peer, place) = (self.router.clone(), self.peer, Arc::clone(&self.place));
         let service = service_fn(move |mut request: Request<Incoming>| {
-            let busy = Busy::new(&place);
+            let busy = RequestGuard::new(&place);
             request.extensions_mut().insert(ConnectInfo(peer));
             let answer = TowerToHyperService::new(router.clone()).call(request.map(Body::new));
             async move {
@@ -178,7 +178,7 @@ impl Connection {
         // Answer a request that arrived at the last moment, and send what was answered.
         let mut farewell = self.place.is_busy() || self.place.unsent.load(Ordering::Relaxed);
         while farewell {
-            let ended = tokio::time::timeout(FAREWELL, connection.as_mut()).await;
+            let ended = tokio::time::timeout(CLOSE_GRACE, connection.as_mut()).await;
             farewell = ended.is_err() && self.place.is_busy();
         }
     }
@@ -186,20 +186,20 @@ impl Connection {
 
 /// Connections without a request in progress.
 #[derive(Default)]
-struct Idle(Mutex<Waiting>);
+struct IdleConnections(Mutex<IdleQueue>);
 
 #[derive(Default)]
-struct Waiting {
+struct IdleQueue {
     /// The last number given to a place.
     last: u64,
     /// Idle connections, the longest idle first.
-    places: BTreeMap<u64, Arc<Place>>,
+    places: BTreeMap<u64, Arc<IdlePlace>>,
     /// Number of connections to close as soon as they become idle.
     wanted: usize,
 }
 
-impl Idle {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl IdleConnections {
+    fn waiting(&self) -> MutexGuard<'_, IdleQueue> {
         self.0.lock().expect("nothing panics with it in hand")
     }
 
@@ -214,9 +214,9 @@ impl Idle {
     }
 }
 
-/// The place of a connection among the idle ones.
-struct Place {
-    idle: Arc<Idle>,
+/// A connection's entry in the queue of idle ones.
+struct IdlePlace {
+    idle: Arc<IdleConnections>,
     /// Its number while it is idle.
     number: Mutex<Option<u64>>,
     /// Whether part of a response is still to be sent.
@@ -224,10 +224,10 @@ struct Place {
     leave: Notify,
 }
 
-impl Place {
-    fn new(idle: &Arc<Idle>) -> Arc<Self> {
+impl IdlePlace {
+    fn new(idle: &Arc<IdleConnections>) -> Arc<Self> {
         let (number, unsent, leave) = (Mutex::new(None), Arc::default(), Notify::new());
-        let place = Arc::new(Place { idle: Arc::clone(idle), number, unsent, leave });
+        let place = Arc::new(IdlePlace { idle: Arc::clone(idle), number, unsent, leave });
         place.wait();
         place
     }
@@ -263,16 +263,16 @@ impl Place {
 }
 
 /// Marks a request in progress on a connection, until its response is sent.
-struct Busy(Arc<Place>);
+struct RequestGuard(Arc<IdlePlace>);
 
-impl Busy {
-    fn new(place: &Arc<Place>) -> Self {
+impl RequestGuard {
+    fn new(place: &Arc<IdlePlace>) -> Self {
         place.wait_no_more();
-        Busy(Arc::clone(place))
+        RequestGuard(Arc::clone(place))
     }
 }
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.wait();
     }

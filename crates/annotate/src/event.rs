@@ -59,7 +59,7 @@ pub(crate) struct Event {
     pub(crate) round: i64,
     /// The person who acted; `None` for acts of the app itself.
     pub(crate) by: Option<PersonId>,
-    /// The idempotency key that its author chose: it tells a repetition from a second act.
+    /// The idempotency key that its author chose: it tells a retry from a second act.
     pub(crate) key: Option<Arc<str>>,
     pub(crate) kind: EventKind,
 }
@@ -91,7 +91,7 @@ pub(crate) enum EventKind {
         item: String,
         person: PersonId,
         #[serde(with = "shared")]
-        said: Arc<Said>,
+        said: Arc<Submission>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,13 +117,13 @@ pub(crate) enum EventKind {
     Uploaded { person: PersonId, name: String, bytes: u64 },
     /// Captions that a program wrote for an item. They are not answers.
     Suggested { item: String, captions: Vec<String> },
-    /// A person asks the lead about an item, which is handed to nobody until that is resolved.
+    /// A person asks the lead about an item, which is put aside until the flag is resolved.
     Flagged { item: String, person: PersonId, note: String },
-    /// A lead resolved a flag. The task is reserved for whoever flagged it until then.
+    /// A lead resolved a flag. The task is reserved until then for the annotator who flagged it.
     Resolved { item: String, flag: Seq, note: String, until: Millis },
-    /// The share of the answers from now on that somebody else is to look at.
+    /// The share of the answers from now on that are reviewed.
     ReviewShare { share: f64 },
-    /// Somebody else looked at an answer and found it good.
+    /// A reviewer accepted an answer.
     Accepted { item: String, answer: Seq },
     /// Tasks with known answers, to be mixed into a round that is about to open.
     Gold { round: i64, tasks: Vec<GoldTask> },
@@ -226,7 +226,7 @@ pub(crate) enum Role {
 /// An answer to a task: captions, an image, or a skip.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub(crate) enum Said {
+pub(crate) enum Submission {
     /// Captions of the image.
     Captions(Vec<String>),
     /// The item whose image fits the text.
@@ -235,13 +235,13 @@ pub(crate) enum Said {
     Skip(String),
 }
 
-impl Said {
+impl Submission {
     /// The number of captions that are paid for. An image for a text counts as one.
     pub(crate) fn captions(&self) -> usize {
         match self {
-            Said::Captions(captions) => captions.len(),
-            Said::Image(_) => 1,
-            Said::Skip(_) => 0,
+            Submission::Captions(captions) => captions.len(),
+            Submission::Image(_) => 1,
+            Submission::Skip(_) => 0,
         }
     }
 }

@@ -8,7 +8,7 @@ use nextpair_data::dataset::{Dataset, TRAIN};
 use nextpair_data::queue::{Near, Task, Why};
 use sha2::{Digest, Sha256};
 
-use crate::event::{GoldTask, Said};
+use crate::event::{GoldTask, Submission};
 use crate::word_overlap::{word_overlap, words};
 
 /// Most items that are looked at to find what a gold item could be confused with.
@@ -47,7 +47,7 @@ impl Gold {
         };
         let places: Vec<(usize, usize, String)> = ids.into_iter().enumerate().map(place).collect();
         let explained = |at: usize| !tasks[at].why.is_empty() || !tasks[at].near.is_empty();
-        let reasons = Reasons::of(dataset, places.iter().any(|(_, at, _)| explained(*at)));
+        let reasons = ConfusablePairs::of(dataset, places.iter().any(|(_, at, _)| explained(*at)));
         let gold = |(number, before, id): (usize, usize, String)| {
             let (next, last) = (&tasks[before], &tasks[before.saturating_sub(1)]);
             let known = self.known[&id].clone();
@@ -75,9 +75,9 @@ impl Gold {
 /// How well an answer agrees with the known ones, from 0 to 1: for every caption the overlap with the
 /// known caption that is most like it, on average; for an image, whether it is a known one. A skip
 /// agrees with nothing.
-pub(crate) fn agreement(known: &[String], said: &Said) -> f64 {
+pub(crate) fn agreement(known: &[String], said: &Submission) -> f64 {
     match said {
-        Said::Captions(captions) => {
+        Submission::Captions(captions) => {
             let known: Vec<Vec<String>> = known.iter().map(|caption| words(caption)).collect();
             let best = |caption: &String| {
                 let said = words(caption);
@@ -85,24 +85,24 @@ pub(crate) fn agreement(known: &[String], said: &Said) -> f64 {
             };
             captions.iter().map(best).sum::<f64>() / captions.len().max(1) as f64
         }
-        Said::Image(image) => f64::from(u8::from(known.contains(image))),
-        Said::Skip(_) => 0.0,
+        Submission::Image(image) => f64::from(u8::from(known.contains(image))),
+        Submission::Skip(_) => 0.0,
     }
 }
 
-/// Pairs of the dataset that a gold item could be confused with.
-struct Reasons {
-    pairs: Vec<Captioned>,
+/// Training pairs, to look up those that a gold item could be confused with.
+struct ConfusablePairs {
+    pairs: Vec<CaptionedItem>,
 }
 
 /// A captioned item.
-struct Captioned {
+struct CaptionedItem {
     id: String,
     caption: String,
     words: Vec<String>,
 }
 
-impl Reasons {
+impl ConfusablePairs {
     fn of(dataset: &Dataset, wanted: bool) -> Self {
         let items = dataset.items();
         let train = if wanted { items.in_split(Some(TRAIN)) } else { Vec::new() };
@@ -110,13 +110,13 @@ impl Reasons {
         let pair = |&at: &_| {
             let item = items.get(at);
             let caption = item.captions.into_iter().next()?;
-            Some(Captioned { id: item.id, words: words(&caption), caption })
+            Some(CaptionedItem { id: item.id, words: words(&caption), caption })
         };
-        Reasons { pairs: train.iter().step_by(step).filter_map(pair).collect() }
+        ConfusablePairs { pairs: train.iter().step_by(step).filter_map(pair).collect() }
     }
 
-    /// Pairs whose captions are most like what describes an item, most alike first.
-    fn nearest(&self, id: &str, described: &[String]) -> Vec<&Captioned> {
+    /// Pairs by the similarity of their captions to those of an item, highest first.
+    fn nearest(&self, id: &str, described: &[String]) -> Vec<&CaptionedItem> {
         let described: Vec<Vec<String>> = described.iter().map(|text| words(text)).collect();
         let overlap = |said: &[String]| {
             described.iter().map(|text| word_overlap(text, said)).fold(0.0, f64::max)
@@ -127,7 +127,8 @@ impl Reasons {
         nearest.into_iter().map(|(_, pair)| pair).collect()
     }
 
-    /// As many items near it as a neighbour has. Where no others are known, they are the neighbour's.
+    /// Near items for a gold task: as many as its neighbour in the queue has, and the same ones where the dataset
+    /// has no others.
     fn near(&self, neighbour: &[Near], id: &str, described: &[String]) -> Vec<Near> {
         if neighbour.is_empty() {
             return Vec::new();
@@ -152,14 +153,14 @@ impl Reasons {
         neighbour.iter().map(like).collect()
     }
 
-    /// As many reasons as a neighbour has, with numbers like its.
+    /// Reasons for a gold task: as many as its neighbour in the queue has, with similar numbers.
     fn like(&self, neighbour: &[Why], id: &str, described: &[String]) -> Vec<Why> {
         if neighbour.is_empty() {
             return Vec::new();
         }
         let nearest = self.nearest(id, described);
-        let reason = |(why, pair): (&Why, &&Captioned)| {
-            // Not the very numbers of the neighbour, which somebody could look for.
+        let reason = |(why, pair): (&Why, &&CaptionedItem)| {
+            // Jitter: equal numbers would give the gold task away.
             let drawn = 0.02 * (unit(&format!("{id} {}", pair.id)) - 0.5);
             let (similarity, threshold) = (why.similarity + drawn, why.threshold + drawn / 2.0);
             Why {
@@ -195,12 +196,13 @@ mod tests {
     #[test]
     fn answers_agree_with_what_is_known() {
         let known = ["A red circle .".to_owned(), "Something round".to_owned()];
-        let said = |texts: &[&str]| Said::Captions(texts.iter().map(|&text| text.into()).collect());
+        let said =
+            |texts: &[&str]| Submission::Captions(texts.iter().map(|&text| text.into()).collect());
         assert_eq!(agreement(&known, &said(&["a RED circle"])), 1.0);
         assert_eq!(agreement(&known, &said(&["a red circle", "two cats"])), 0.5);
-        assert_eq!(agreement(&known, &Said::Skip("dark".into())), 0.0);
+        assert_eq!(agreement(&known, &Submission::Skip("dark".into())), 0.0);
         let images = ["b".to_owned()];
-        assert_eq!(agreement(&images, &Said::Image("b".into())), 1.0);
-        assert_eq!(agreement(&images, &Said::Image("c".into())), 0.0);
+        assert_eq!(agreement(&images, &Submission::Image("b".into())), 1.0);
+        assert_eq!(agreement(&images, &Submission::Image("c".into())), 0.0);
     }
 }

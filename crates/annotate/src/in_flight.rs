@@ -32,7 +32,7 @@ pub(crate) struct InFlight {
 }
 
 /// Reserved memory, released on drop.
-pub(crate) type Reserved = OwnedSemaphorePermit;
+pub(crate) type MemoryPermit = OwnedSemaphorePermit;
 
 impl InFlight {
     pub(crate) fn new() -> Self {
@@ -40,7 +40,7 @@ impl InFlight {
     }
 
     /// Reserves memory for a body that is about to be read.
-    pub(crate) fn reserve(&self, bytes: usize) -> Result<Reserved, Refusal> {
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<MemoryPermit, Refusal> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
         let reserved = Arc::clone(&self.memory).try_acquire_many_owned(units);
         reserved.map_err(|_| Refusal::unavailable("too much at once; try again"))
@@ -93,15 +93,15 @@ pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
 
 /// A body that keeps a guard alive until it is sent or given up.
 pub(crate) fn held(body: Body, guard: impl Send + Unpin + 'static) -> Body {
-    Body::new(Held { body, _guard: guard })
+    Body::new(GuardedBody { body, _guard: guard })
 }
 
-struct Held<G> {
+struct GuardedBody<G> {
     body: Body,
     _guard: G,
 }
 
-impl<G: Unpin> HttpBody for Held<G> {
+impl<G: Unpin> HttpBody for GuardedBody<G> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -127,7 +127,7 @@ mod tests {
     use axum::response::IntoResponse;
 
     #[test]
-    fn memory_is_given_back() {
+    fn memory_is_released() {
         let in_flight = InFlight::new();
         let large = || vec![0u8; BYTES / 2].into_response();
         let first = in_flight.hold(large()).unwrap();

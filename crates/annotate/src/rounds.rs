@@ -13,18 +13,18 @@ use crate::state::{Act, Outcomes, Round};
 use crate::store::fingerprint_of;
 
 /// Interval between two checks.
-const EVERY: Duration = Duration::from_millis(500);
-/// While a round is open, only every tenth check asks the source for a batch, which may be large.
-const SELDOM: usize = 10;
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// While a round is open, only one in this many checks asks the source for a batch, which may be large.
+const CHECKS_PER_BATCH_REQUEST: usize = 10;
 
 /// Keeps rounds up to date forever, and logs each failure once.
 pub(crate) async fn keep_up(app: Arc<App>) {
     let (mut logged, mut looks) = (String::new(), 0);
     loop {
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
         looks += 1;
         let open = app.state().round().is_some_and(Round::is_open);
-        let done = if open && looks % SELDOM != 0 {
+        let done = if open && looks % CHECKS_PER_BATCH_REQUEST != 0 {
             finish_rounds(&app).await
         } else {
             update(&app).await

@@ -16,16 +16,19 @@ mod shown;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
+use axum::{Json, Router};
 
 use crate::access::{authenticate, check_host};
 use crate::app::App;
 use crate::error::Refusal;
+
+/// A JSON response, or a refusal.
+type Reply<T> = Result<Json<T>, Refusal>;
 
 /// Largest request in bytes. Twenty long captions fit. Uploads have limits of their own.
 const LARGEST: usize = 512 * 1024;

@@ -19,7 +19,7 @@ use crate::source::Source;
 use crate::{rounds, routes};
 
 /// Time limit after a shutdown for answering requests in progress and closing the database.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The picks to annotate, and their dataset.
 pub struct Project {
@@ -94,7 +94,7 @@ impl Server {
         let out_of_patience = async {
             // The sender is dropped unsent only with the serving future.
             let _ = drain.await;
-            sleep(PATIENCE).await;
+            sleep(TIMEOUT).await;
         };
         let served =
             connections::serve(listener, routes::router(&app), Bounds::of_process(), shutdown);
@@ -110,7 +110,7 @@ impl Server {
             app.writer.close().await;
             app.store.close().await;
         };
-        let _ = timeout(PATIENCE, close).await;
+        let _ = timeout(TIMEOUT, close).await;
         ended
     }
 }

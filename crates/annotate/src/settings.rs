@@ -52,9 +52,8 @@ pub struct Settings {
     /// Captions that a program wrote, by item, for pools of images: people see them as
     /// suggestions, and accept or change them.
     pub suggestions: BTreeMap<String, Vec<String>>,
-    /// Known answers by item: captions, or, for texts, ids of images. Such items are mixed into
-    /// every round, where nobody can tell them from others; what people say to them is scored and
-    /// never exported.
+    /// Known answers by item: captions, or, for texts, ids of images. Such gold items are mixed into every round, where
+    /// annotators cannot tell them from others; answers to them are scored and never exported.
     pub gold: BTreeMap<String, Vec<String>>,
     /// How many of them there are for each task of a round, at most.
     pub gold_share: f64,
@@ -80,7 +79,7 @@ impl Default for Quota {
 }
 
 /// Most captions, or annotators, per item; more are a mistake.
-const MOST: usize = 20;
+const MOST_PER_ITEM: usize = 20;
 /// A shorter lease would end before anyone has looked at the task.
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
@@ -137,8 +136,10 @@ impl Settings {
             ));
         }
         for (count, what) in [(self.captions, "captions"), (self.annotators, "annotators")] {
-            if count == 0 || count > MOST {
-                return wrong(format!("{count} {what} for an item; 1 to {MOST} are possible"));
+            if count == 0 || count > MOST_PER_ITEM {
+                return wrong(format!(
+                    "{count} {what} for an item; 1 to {MOST_PER_ITEM} are possible"
+                ));
             }
         }
         if self.lease < SHORTEST_LEASE {
@@ -169,7 +170,7 @@ pub(crate) fn is_share(share: f64) -> bool {
 /// Longest guidelines, in bytes: more than anybody reads.
 const LONGEST_GUIDELINES: usize = 64 << 10;
 
-/// Trims guidelines, and returns an error if nobody could read them.
+/// Trims guidelines, and returns an error if they are too long or contain control characters.
 pub(crate) fn check_guidelines(text: &str) -> Result<String, String> {
     let text = text.trim().replace("\r\n", "\n");
     if text.len() > LONGEST_GUIDELINES {

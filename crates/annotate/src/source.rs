@@ -28,7 +28,7 @@ pub trait Source: Send + Sync {
     ) -> Result<HandOver, Box<dyn Error + Send + Sync>>;
 }
 
-/// The outcome of a hand-over.
+/// The result of a hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandOver {
     /// The source has the answers, now or since an earlier call.

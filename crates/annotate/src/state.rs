@@ -20,25 +20,27 @@ use std::sync::Arc;
 
 use nextpair_data::queue::Task;
 
-pub(crate) use acts::{Act, Done, DraftChange, Record, Suggestions, Terms, Unanswered, Unreviewed};
+pub(crate) use acts::{
+    Act, ActResult, DraftChange, Record, Suggestions, Terms, Unanswered, Unreviewed,
+};
 pub(crate) use flags::{Flag, FlagView};
 pub(crate) use guidelines::Guidelines;
 pub(crate) use overview::Overview;
-pub(crate) use person::{LinkView, MOST_LINKS, Person, USEFUL};
+pub(crate) use person::{LinkView, MOST_LINKS, Person, SHORTEST_LINK};
 pub(crate) use quality::{Alert, Quality, quality};
 pub(crate) use review::Review;
-pub(crate) use round::{GivenAnswer, Round, Slot, Standing, is_suggested};
+pub(crate) use round::{AnswerStatus, GivenAnswer, Round, Slot, is_suggested};
 pub(crate) use views::{
-    AnswerView, InHand, NextView, Outcomes, PersonView, QueuePage, QueueTask, RoundView, TaskState,
-    Which,
+    AnswerFilter, AnswerView, CurrentTask, NextView, Outcomes, PersonView, QueueFilter, QueueTask,
+    RoundView, TaskState,
 };
 
 use crate::event::{Draft, Event, EventKind, GoldTask, LinkId, Millis, PersonId, Seq};
-use crate::uploads::Brought;
+use crate::uploads::UploadedBytes;
 
 /// The act that an idempotency key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meaning {
+enum KeyedAct {
     Answer,
     Undo(Seq),
     Revise(Seq),
@@ -48,15 +50,15 @@ enum Meaning {
     Accept(Seq),
 }
 
-fn meaning(kind: &EventKind) -> Option<Meaning> {
+fn meaning(kind: &EventKind) -> Option<KeyedAct> {
     match kind {
-        EventKind::Answered { replaces: None, .. } => Some(Meaning::Answer),
-        EventKind::Answered { replaces: Some(answer), .. } => Some(Meaning::Revise(*answer)),
-        EventKind::Undone { answer, .. } => Some(Meaning::Undo(*answer)),
-        EventKind::Returned { answer, .. } => Some(Meaning::Return(*answer)),
-        EventKind::Accepted { answer, .. } => Some(Meaning::Accept(*answer)),
-        EventKind::Flagged { .. } => Some(Meaning::Flag),
-        EventKind::Resolved { flag, .. } => Some(Meaning::Resolve(*flag)),
+        EventKind::Answered { replaces: None, .. } => Some(KeyedAct::Answer),
+        EventKind::Answered { replaces: Some(answer), .. } => Some(KeyedAct::Revise(*answer)),
+        EventKind::Undone { answer, .. } => Some(KeyedAct::Undo(*answer)),
+        EventKind::Returned { answer, .. } => Some(KeyedAct::Return(*answer)),
+        EventKind::Accepted { answer, .. } => Some(KeyedAct::Accept(*answer)),
+        EventKind::Flagged { .. } => Some(KeyedAct::Flag),
+        EventKind::Resolved { flag, .. } => Some(KeyedAct::Resolve(*flag)),
         _ => None,
     }
 }
@@ -72,10 +74,10 @@ pub(crate) struct State {
     pub(crate) paused: bool,
     pub(crate) price: Option<f64>,
     pub(crate) guidelines: Guidelines,
-    /// The share of answers that somebody else is to look at.
+    /// The share of answers to review.
     pub(crate) review_share: f64,
     /// Acts with a key: the number of their event, and the kind of act.
-    keys: HashMap<(PersonId, Arc<str>), (Seq, Meaning)>,
+    keys: HashMap<(PersonId, Arc<str>), (Seq, KeyedAct)>,
     /// Drafts by person and item. They are not part of the history.
     pub(crate) drafts: HashMap<(PersonId, String), Draft>,
     /// Uploaded images by file name, with the person and the number of bytes.
@@ -233,8 +235,8 @@ impl State {
     }
 
     /// The bytes that this person, and that all people, uploaded.
-    pub(crate) fn brought(&self, person: PersonId) -> Brought {
-        let mut brought = Brought::default();
+    pub(crate) fn brought(&self, person: PersonId) -> UploadedBytes {
+        let mut brought = UploadedBytes::default();
         for &(by, bytes) in self.uploads.values() {
             brought.by_all += bytes;
             if by == person {
@@ -245,7 +247,7 @@ impl State {
     }
 
     /// The event of an act with this key, if there was one.
-    fn known(&self, person: PersonId, key: &str) -> Option<(Seq, Meaning)> {
+    fn known(&self, person: PersonId, key: &str) -> Option<(Seq, KeyedAct)> {
         self.keys.get(&(person, Arc::from(key))).copied()
     }
 

@@ -15,10 +15,10 @@
 mod address;
 mod connector;
 mod event_log;
-mod news;
 mod rows;
 mod seal;
 mod tables;
+mod updates;
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -37,12 +37,12 @@ use connector::{ConnectionSlot, Connector, silence};
 use rows::{COLUMNS, Row};
 
 pub(crate) use event_log::EventLog;
-pub(crate) use news::News;
 pub(crate) use seal::Head;
+pub(crate) use updates::Updates;
 
 /// Time limit for any operation. It is longer than the wait for a lock, so that the error names the
 /// lock.
-const PATIENCE: Duration = Duration::from_secs(25);
+const TIMEOUT: Duration = Duration::from_secs(25);
 
 /// The database, for reading.
 #[derive(Clone, Debug)]
@@ -91,8 +91,8 @@ impl From<sqlx::Error> for StoreError {
 
 /// Applies the time limit to some work, including its waits for locks.
 async fn patiently<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    let done = tokio::time::timeout(PATIENCE, work).await;
-    done.unwrap_or_else(|_| Err(silence(PATIENCE).into()))
+    let done = tokio::time::timeout(TIMEOUT, work).await;
+    done.unwrap_or_else(|_| Err(silence(TIMEOUT).into()))
 }
 
 fn damaged(what: String) -> StoreError {

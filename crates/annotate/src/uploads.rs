@@ -38,7 +38,7 @@ const AT_ONCE: usize = 8;
 const AT_ONCE_OF_PERSON: usize = 2;
 /// Prefix of the names of unfinished files. Those of killed processes are removed in time.
 const UNFINISHED: &str = ".nextpair-";
-const FORGOTTEN: Duration = Duration::from_secs(3600);
+const STALE: Duration = Duration::from_secs(3600);
 
 /// The folder of uploaded images.
 pub(crate) struct Uploads {
@@ -60,15 +60,15 @@ pub(crate) struct Timeouts {
     pub(crate) stall: Duration,
 }
 
-/// The bytes uploaded before.
+/// The bytes that a person, and that all people, have uploaded.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Brought {
+pub(crate) struct UploadedBytes {
     pub(crate) by_person: u64,
     pub(crate) by_all: u64,
 }
 
-/// An image that is being received: its bytes count as if they were stored.
-pub(crate) struct Coming {
+/// Reserved room for an image that is being received: its bytes count as if they were stored.
+pub(crate) struct Reservation {
     all: Arc<Mutex<HashMap<PersonId, Vec<u64>>>>,
     person: PersonId,
     bytes: u64,
@@ -77,14 +77,14 @@ pub(crate) struct Coming {
 }
 
 /// A received image, as an unfinished file.
-pub(crate) struct Received {
+pub(crate) struct ReceivedImage {
     file: NamedTempFile,
     hash: Sha256,
     pub(crate) bytes: u64,
 }
 
 /// A stored image.
-pub(crate) struct Kept {
+pub(crate) struct StoredImage {
     /// The name of its file.
     pub(crate) name: String,
     pub(crate) bytes: u64,
@@ -113,8 +113,8 @@ impl Uploads {
         &self,
         person: PersonId,
         bytes: u64,
-        brought: Brought,
-    ) -> Result<Coming, Refusal> {
+        brought: UploadedBytes,
+    ) -> Result<Reservation, Refusal> {
         let mut coming = self.coming.lock().expect("nothing panics with it in hand");
         let own = coming.get(&person).map_or(&[][..], Vec::as_slice);
         let all = coming.values().map(Vec::len).sum::<usize>();
@@ -134,19 +134,19 @@ impl Uploads {
         }
         coming.entry(person).or_default().push(bytes);
         let wanted = sum(&[self.quota.keep_free, on_their_way, bytes]);
-        Ok(Coming { all: Arc::clone(&self.coming), person, bytes, wanted })
+        Ok(Reservation { all: Arc::clone(&self.coming), person, bytes, wanted })
     }
 
     /// Receives an image into an unfinished file, if the disk has room for it.
     pub(crate) async fn receive(
         &self,
         mut body: Body,
-        coming: &Coming,
-    ) -> Result<Received, Refusal> {
+        coming: &Reservation,
+    ) -> Result<ReceivedImage, Refusal> {
         let Timeouts { whole, stall } = self.timeouts;
         let end = Instant::now() + whole;
         let (folder, wanted) = (self.folder.clone(), coming.wanted);
-        let begun = spawn_blocking(move || Received::new(&folder, wanted)).await;
+        let begun = spawn_blocking(move || ReceivedImage::new(&folder, wanted)).await;
         let begun = begun.map_err(|_| not_kept())?.map_err(|e| self.failed(&e))?;
         let mut received = begun.ok_or_else(|| self.disk_full())?;
         loop {
@@ -166,8 +166,8 @@ impl Uploads {
     }
 
     /// Decodes a received file, and gives it its name if it is an image. Slow.
-    pub(crate) fn keep(&self, received: Received) -> Result<Kept, Refusal> {
-        let Received { file, hash, bytes } = received;
+    pub(crate) fn keep(&self, received: ReceivedImage) -> Result<StoredImage, Refusal> {
+        let ReceivedImage { file, hash, bytes } = received;
         // Not its path, which would appear in error messages.
         let called = Path::new("the image");
         let unreadable = |e| Refusal::unsupported(format!("this is not an image we can read: {e}"));
@@ -175,7 +175,7 @@ impl Uploads {
         picture::decode_from(called, file.as_file()).map_err(unreadable)?;
         let name = name_of_image(&hash.finalize(), header.format);
         let is_new = self.name(file, &name).map_err(|e| self.failed(&e))?;
-        Ok(Kept { name, bytes, is_new })
+        Ok(StoredImage { name, bytes, is_new })
     }
 
     /// Gives a file its name; returns false if a file of this name exists.
@@ -210,7 +210,7 @@ impl Uploads {
     }
 }
 
-impl Received {
+impl ReceivedImage {
     /// Creates an empty file in a folder; `None` if less than `wanted` is free on its disk.
     fn new(folder: &Path, wanted: u64) -> io::Result<Option<Self>> {
         fs::create_dir_all(folder)?;
@@ -221,7 +221,7 @@ impl Received {
         let open =
             |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let file = tempfile::Builder::new().prefix(UNFINISHED).make_in(folder, open)?;
-        Ok(Some(Received { file, hash: Sha256::new(), bytes: 0 }))
+        Ok(Some(ReceivedImage { file, hash: Sha256::new(), bytes: 0 }))
     }
 
     fn append(mut self, bytes: Bytes) -> io::Result<Self> {
@@ -232,7 +232,7 @@ impl Received {
     }
 }
 
-impl Drop for Coming {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let mut all = self.all.lock().expect("nothing panics with it in hand");
         if let Some(own) = all.get_mut(&self.person) {
@@ -259,7 +259,7 @@ fn unrecorded(folder: &Path, known: &State) -> io::Result<u64> {
         let (name, file) = (entry.file_name(), entry.metadata()?);
         let name = name.to_string_lossy();
         let age = file.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
-        if name.starts_with(UNFINISHED) && age.is_some_and(|age| age > FORGOTTEN) {
+        if name.starts_with(UNFINISHED) && age.is_some_and(|age| age > STALE) {
             fs::remove_file(entry.path())?;
         } else if file.is_file() && !known.uploads.contains_key(&*name) {
             unrecorded += file.len();

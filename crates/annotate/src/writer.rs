@@ -16,34 +16,34 @@ use crate::app::Clock;
 use crate::error::{Error, Refusal};
 use crate::event::{Millis, Moment, PersonId};
 use crate::log::Log;
-use crate::state::{Act, Done, Record, State, Terms};
-use crate::store::{EventLog, Head, News, Store, StoreError};
+use crate::state::{Act, ActResult, Record, State, Terms};
+use crate::store::{EventLog, Head, Store, StoreError, Updates};
 
 /// Most acts stored together.
-const TOGETHER: usize = 512;
+const LARGEST_BATCH: usize = 512;
 /// Most acts that may wait; more are refused.
-const WAITING: usize = 4096;
-/// After this time without an act, the writer loads the acts of other processes.
-const IDLE: Duration = Duration::from_secs(1);
+const LONGEST_QUEUE: usize = 4096;
+/// An idle writer loads the acts of other processes this often.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause that lets other processes take a turn.
-const ROOM: Duration = Duration::from_millis(3);
-/// A write this recent shows that the database can be written to.
-const LATELY: Millis = 1000;
+const TURN_PAUSE: Duration = Duration::from_millis(3);
+/// A write this recent shows that the database is writable.
+const RECENT: Millis = 1000;
 /// Time limit for a probe.
-const PROBE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An act to perform, and the channel for its outcome.
-struct Order {
+struct PendingAct {
     by: Option<PersonId>,
     act: Act,
     at: Moment,
-    reply: oneshot::Sender<Result<Done, Refusal>>,
+    reply: oneshot::Sender<Result<ActResult, Refusal>>,
 }
 
 /// The handle of the writing task: takes acts, and shows the stored state.
 #[derive(Clone)]
 pub(crate) struct Writer {
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<PendingAct>,
     state: Arc<RwLock<State>>,
     /// The tick of the last write.
     stored: Arc<AtomicI64>,
@@ -65,14 +65,14 @@ impl Writer {
         let now = clock();
         let mut events = store.event_log();
         loop {
-            let news = events.news(&head).await.map_err(|error| store.error(&error))?;
-            if news.head == head {
+            let updates = events.updates(&head).await.map_err(|error| store.error(&error))?;
+            if updates.head == head {
                 break;
             }
-            head = news.head.clone();
-            state.learn(&with_ticks(news, |at| now.tick_of(at)));
+            head = updates.head.clone();
+            state.learn(&with_ticks(updates, |at| now.tick_of(at)));
         }
-        let (orders, incoming) = mpsc::channel(WAITING);
+        let (orders, incoming) = mpsc::channel(LONGEST_QUEUE);
         let (stored, stop) = (Arc::new(AtomicI64::new(Millis::MIN)), Arc::new(Notify::new()));
         let failing = Arc::new(AtomicBool::new(false));
         let ahead = state.clone();
@@ -102,9 +102,9 @@ impl Writer {
         by: Option<PersonId>,
         act: Act,
         at: Moment,
-    ) -> Result<Done, Refusal> {
+    ) -> Result<ActResult, Refusal> {
         let (reply, answer) = oneshot::channel();
-        let order = Order { by, act, at, reply };
+        let order = PendingAct { by, act, at, reply };
         let busy = || Refusal::unavailable("too much at once; try again");
         self.orders.try_send(order).map_err(|_| busy())?;
         answer.await.map_err(|_| Refusal::unavailable("the service is stopping"))?
@@ -124,16 +124,16 @@ impl Writer {
     /// failure it tries to store an event, because a smaller write may succeed where answers do not.
     pub(crate) async fn works(&self, now: Moment) -> bool {
         let event = self.failing.load(Ordering::Relaxed);
-        if !event && self.stored.load(Ordering::Relaxed) > now.tick - LATELY {
+        if !event && self.stored.load(Ordering::Relaxed) > now.tick - RECENT {
             return !self.orders.is_closed();
         }
-        let probe = tokio::time::timeout(PROBE, self.act(None, Act::Probe { event }, now));
+        let probe = tokio::time::timeout(PROBE_TIMEOUT, self.act(None, Act::Probe { event }, now));
         matches!(probe.await, Ok(Ok(_)))
     }
 
     /// The number of waiting acts.
     pub(crate) fn waiting(&self) -> usize {
-        WAITING - self.orders.capacity()
+        LONGEST_QUEUE - self.orders.capacity()
     }
 
     /// Finishes the current batch and closes the database.
@@ -170,10 +170,11 @@ struct WriteLoop {
 }
 
 impl WriteLoop {
-    async fn work(mut self, mut incoming: mpsc::Receiver<Order>, stop: Arc<Notify>) {
-        let mut orders = Vec::with_capacity(TOGETHER);
+    async fn work(mut self, mut incoming: mpsc::Receiver<PendingAct>, stop: Arc<Notify>) {
+        let mut orders = Vec::with_capacity(LARGEST_BATCH);
         loop {
-            let came = tokio::time::timeout(IDLE, incoming.recv_many(&mut orders, TOGETHER));
+            let came =
+                tokio::time::timeout(POLL_INTERVAL, incoming.recv_many(&mut orders, LARGEST_BATCH));
             let came = tokio::select! {
                 came = came => came,
                 () = stop.notified() => break,
@@ -183,12 +184,12 @@ impl WriteLoop {
                 Ok(_) => {
                     let done = self.perform(&orders).await;
                     for (order, done) in orders.drain(..).zip(done) {
-                        // A caller who is gone will ask again.
+                        // A disconnected client will retry.
                         let _ = order.reply.send(done);
                     }
                     if self.company {
                         // A process that waits for SQLite's lock polls it, so leave it some time.
-                        tokio::time::sleep(ROOM).await;
+                        tokio::time::sleep(TURN_PAUSE).await;
                     }
                 }
                 // Idle: another process may have written something.
@@ -199,7 +200,7 @@ impl WriteLoop {
     }
 
     /// Performs all orders and stores their events.
-    async fn perform(&mut self, orders: &[Order]) -> Vec<Result<Done, Refusal>> {
+    async fn perform(&mut self, orders: &[PendingAct]) -> Vec<Result<ActResult, Refusal>> {
         let mut tried = self.try_perform(orders).await;
         if matches!(tried, Err(StoreError::Lost(_))) {
             // Restarting the database ends connections; the next one may work.
@@ -221,16 +222,16 @@ impl WriteLoop {
 
     async fn try_perform(
         &mut self,
-        orders: &[Order],
-    ) -> Result<Vec<Result<Done, Refusal>>, StoreError> {
+        orders: &[PendingAct],
+    ) -> Result<Vec<Result<ActResult, Refusal>>, StoreError> {
         let WriteLoop { events, ahead, terms, clock, head, read, .. } = self;
         let (mut done, mut learned, mut decided) = (Vec::new(), Record::default(), None);
-        let turn = events.turn(head, |news| {
+        let turn = events.turn(head, |updates| {
             let now = clock();
             decided = Some(now.tick);
-            let news = with_ticks(news, |at| now.tick_since(at, *read));
-            ahead.learn(&news);
-            learned = news;
+            let updates = with_ticks(updates, |at| now.tick_since(at, *read));
+            ahead.learn(&updates);
+            learned = updates;
             let mut record = Record::default();
             let each = orders.iter().map(|order| {
                 ahead.perform(order.by, order.act.clone(), *terms, order.at, &mut record)
@@ -269,16 +270,16 @@ impl WriteLoop {
     /// Loads the acts of other processes.
     async fn look(&mut self) {
         loop {
-            let news = self.events.news(&self.head).await;
+            let updates = self.events.updates(&self.head).await;
             let now = (self.clock)();
-            match news {
-                Ok(news) if news.head == self.head => {
+            match updates {
+                Ok(updates) if updates.head == self.head => {
                     self.read = now.tick;
                     return self.complaint.clear();
                 }
-                Ok(news) => {
-                    self.head = news.head.clone();
-                    let record = with_ticks(news, |at| now.tick_since(at, self.read));
+                Ok(updates) => {
+                    self.head = updates.head.clone();
+                    let record = with_ticks(updates, |at| now.tick_since(at, self.read));
                     self.ahead.learn(&record);
                     self.publish(&record);
                 }
@@ -301,8 +302,8 @@ impl WriteLoop {
 }
 
 /// The record of other processes, with the ticks of its events.
-fn with_ticks(news: News, tick: impl Fn(Millis) -> Millis) -> Record {
-    let mut record = news.record;
+fn with_ticks(updates: Updates, tick: impl Fn(Millis) -> Millis) -> Record {
+    let mut record = updates.record;
     for event in &mut record.events {
         event.tick = tick(event.at);
     }

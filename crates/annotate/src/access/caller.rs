@@ -20,7 +20,7 @@ use crate::state::Person;
 /// The header required on every request that changes something.
 const CSRF: &str = "x-csrf-token";
 /// How long a browser stays signed in.
-const SESSION: Millis = 14 * 24 * 60 * 60 * 1000;
+const SESSION_LENGTH: Millis = 14 * 24 * 60 * 60 * 1000;
 /// The session text of an app without sign-in.
 const NO_SESSION: &str = "nobody signs in here";
 
@@ -42,10 +42,10 @@ pub(crate) struct Lead(pub(crate) Caller);
 pub(crate) struct Reviewer(pub(crate) Caller);
 
 /// The IP address of a request, if known.
-pub(crate) struct From(pub(crate) Option<IpAddr>);
+pub(crate) struct ClientAddress(pub(crate) Option<IpAddr>);
 
 /// How a caller authenticated.
-enum Proof {
+enum Credential {
     Bearer,
     /// A session cookie, to which the CSRF token belongs. It expires unless the app has no sign-in.
     Session {
@@ -73,8 +73,8 @@ pub(crate) async fn authenticate(
         }
         let in_flight = app.in_flight.begin(person)?;
         let (csrf, session) = match &proof {
-            Proof::Bearer => (String::new(), None),
-            Proof::Session { text, until } => {
+            Credential::Bearer => (String::new(), None),
+            Credential::Session { text, until } => {
                 let shown = request.headers().get(CSRF).and_then(|token| token.to_str().ok());
                 let safe = matches!(*request.method(), Method::GET | Method::HEAD);
                 if !safe && !shown.is_some_and(|shown| app.signer.is_csrf(text, shown)) {
@@ -129,17 +129,17 @@ fn identify(
     app: &App,
     headers: &HeaderMap,
     now: Millis,
-) -> Result<(PersonId, Role, Proof), Refusal> {
+) -> Result<(PersonId, Role, Credential), Refusal> {
     let state = app.state();
     let known = match bearer(app, headers) {
         Some(link) => {
             let LinkId { person, number } = link.ok_or_else(Refusal::sign_in)?;
             let person = state.person(person).filter(|person| person.lets_in(number, now));
-            person.zip(Some(Proof::Bearer))
+            person.zip(Some(Credential::Bearer))
         }
         None if !app.sign_in => {
             let leads = |person: &&Person| person.role == Role::Lead && !person.removed;
-            let proof = Proof::Session { text: NO_SESSION.to_owned(), until: None };
+            let proof = Credential::Session { text: NO_SESSION.to_owned(), until: None };
             state.people.values().find(leads).zip(Some(proof))
         }
         None => {
@@ -147,7 +147,7 @@ fn identify(
             let session = app.signer.of_session(text).ok_or_else(Refusal::sign_in)?;
             let Session { link: LinkId { person, number }, until } = session;
             let person = state.person(person).filter(|person| person.stays_in(number, until, now));
-            person.zip(Some(Proof::Session { text: text.to_owned(), until: Some(until) }))
+            person.zip(Some(Credential::Session { text: text.to_owned(), until: Some(until) }))
         }
     };
     let known = known.map(|(person, proof)| (person.id, person.role, proof));
@@ -165,9 +165,9 @@ fn session_of<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
 
 /// The cookie that signs a person in.
 pub(crate) fn cookie(app: &App, link: LinkId) -> String {
-    let until = app.now().wall + SESSION;
+    let until = app.now().wall + SESSION_LENGTH;
     let session = app.signer.session(Session { link, until });
-    set_cookie(app, &session, SESSION / 1000)
+    set_cookie(app, &session, SESSION_LENGTH / 1000)
 }
 
 /// The cookie that signs a person out.
@@ -229,11 +229,11 @@ impl<S: Sync> FromRequestParts<S> for Reviewer {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for From {
+impl<S: Sync> FromRequestParts<S> for ClientAddress {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(From(from(&parts.extensions)))
+        Ok(ClientAddress(from(&parts.extensions)))
     }
 }
 

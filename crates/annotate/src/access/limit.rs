@@ -9,7 +9,7 @@ use crate::error::Refusal;
 use crate::event::{Millis, PersonId};
 
 /// Number of buckets at which those that are full again are dropped.
-const MOST: usize = 10_000;
+const MOST_BUCKETS: usize = 10_000;
 
 /// Rate limits per person, or per address.
 pub(crate) struct Limits {
@@ -80,7 +80,7 @@ impl<Who: Eq + Hash> Buckets<Who> {
             let seconds = (now - at).max(0) as f64 / 1000.0;
             (level + seconds * self.per_second).min(self.size)
         };
-        if levels.len() >= MOST {
+        if levels.len() >= MOST_BUCKETS {
             levels.retain(|_, &mut level| filled(level) < self.size);
         }
         let level = levels.get(&who).map_or(self.size, |&level| filled(level));
@@ -114,9 +114,9 @@ mod tests {
     #[test]
     fn full_buckets_are_forgotten() {
         let buckets = Buckets::new(1.0, 1000.0);
-        for who in 0..3 * MOST {
+        for who in 0..3 * MOST_BUCKETS {
             buckets.take(who, who as Millis * 10).unwrap();
         }
-        assert!(buckets.levels.lock().unwrap().len() <= MOST);
+        assert!(buckets.levels.lock().unwrap().len() <= MOST_BUCKETS);
     }
 }

@@ -73,7 +73,7 @@ async fn ask(stream: &mut TcpStream) {
 }
 
 #[tokio::test]
-async fn whoever_says_nothing_makes_room() {
+async fn idle_connections_make_room() {
     let server = start(BOUNDS, hello()).await;
     let silent = connect(&server, "").await;
     let slow = connect(&server, "GET / HT").await;
@@ -95,7 +95,7 @@ async fn whoever_says_nothing_makes_room() {
 }
 
 #[tokio::test]
-async fn whoever_is_busy_is_answered() {
+async fn busy_connections_are_answered() {
     let (slow, begun, go_on) = slowly();
     let server = start(Bounds { connections: 1, ..BOUNDS }, hello().route("/slow", slow)).await;
     let busy = connect(&server, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await;
@@ -121,9 +121,9 @@ async fn half_open_connections_end() {
 }
 
 #[tokio::test]
-async fn answers_that_nobody_reads_are_given_up() {
-    struct Tells(Arc<Notify>);
-    impl Drop for Tells {
+async fn unread_responses_time_out() {
+    struct NotifyOnDrop(Arc<Notify>);
+    impl Drop for NotifyOnDrop {
         fn drop(&mut self) {
             self.0.notify_one();
         }
@@ -133,7 +133,7 @@ async fn answers_that_nobody_reads_are_given_up() {
     let endless = get(async move || {
         let large = tempfile::tempfile().unwrap();
         large.set_len(1 << 32).unwrap();
-        crate::stream::stream(large).unwrap().map(|body: Body| held(body, Tells(told)))
+        crate::stream::stream(large).unwrap().map(|body: Body| held(body, NotifyOnDrop(told)))
     });
     let server = start(Bounds { stall: SHORT, ..BOUNDS }, Router::new().route("/", endless)).await;
     let _unread = connect(&server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
@@ -141,7 +141,7 @@ async fn answers_that_nobody_reads_are_given_up() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_what_is_idle_and_waits_for_what_is_not() {
+async fn shutdown_closes_idle_connections_and_waits_for_busy_ones() {
     let (slow, begun, go_on) = slowly();
     let server = start(BOUNDS, hello().route("/slow", slow)).await;
     let mut idle = connect(&server, "").await;

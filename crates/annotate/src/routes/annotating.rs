@@ -10,17 +10,16 @@ use nextpair_data::Side;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::extract::{JsonBody, Key, PathParam, QueryParams, checked, limit};
+use super::Reply;
+use super::extract::{JsonBody, Key, KeyBody, LimitQuery, PathParam, QueryParams, checked, limit};
 use super::pages::page_of;
 use super::shown::Next;
 use crate::access::{Caller, cookie, no_cookie};
 use crate::app::App;
 use crate::caption_hints::caption_hints;
 use crate::error::Refusal;
-use crate::event::{Draft, Said, Seq};
-use crate::state::{Act, Done, PersonView, RoundView, Which};
-
-type Reply<T> = Result<Json<T>, Refusal>;
+use crate::event::{Draft, Seq, Submission};
+use crate::state::{Act, ActResult, AnswerFilter, PersonView, RoundView};
 
 /// Common reasons for a skip; any other can be typed.
 const IMAGE_REASONS: [&str; 4] =
@@ -35,7 +34,7 @@ const LONGEST_DRAFT: usize = 4000;
 const MOST_DRAFTS: usize = 20;
 
 #[derive(Serialize)]
-pub(crate) struct Me {
+pub(crate) struct Profile {
     person: PersonView,
     csrf: String,
     pool: Side,
@@ -61,18 +60,18 @@ struct GuidelinesView {
     unread: bool,
 }
 
-pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Me> {
+pub(crate) async fn me(State(app): State<Arc<App>>, caller: Caller) -> Json<Profile> {
     let state = app.state();
     let own = state.round().into_iter().flat_map(|round| round.standing_by_age());
     let own = own.filter(|given| given.person == caller.person);
     let (mut answered, mut skipped) = (0, 0);
     for given in own {
         match *given.said {
-            Said::Skip(_) => skipped += 1,
-            Said::Captions(_) | Said::Image(_) => answered += 1,
+            Submission::Skip(_) => skipped += 1,
+            Submission::Captions(_) | Submission::Image(_) => answered += 1,
         }
     }
-    Json(Me {
+    Json(Profile {
         person: state.view_of(caller.person),
         csrf: caller.csrf,
         pool: app.pool,
@@ -101,33 +100,33 @@ pub(crate) async fn next(State(app): State<Arc<App>>, caller: Caller) -> Reply<N
     shown(&app, app.act(caller.person, Act::Next).await?)
 }
 
-pub(super) fn shown(app: &App, done: Done) -> Reply<Next> {
+pub(super) fn shown(app: &App, done: ActResult) -> Reply<Next> {
     match done {
-        Done::Next(next) | Done::Answered(_, next) => Ok(Json(app.catalog.next(*next))),
+        ActResult::Next(next) | ActResult::Answered(_, next) => Ok(Json(app.catalog.next(*next))),
         _ => Err(Refusal::unavailable("nothing to show")),
     }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Item {
+pub(crate) struct RenewRequest {
     item: String,
 }
 
 pub(crate) async fn renew(
     State(app): State<Arc<App>>,
     caller: Caller,
-    JsonBody(Item { item }): JsonBody<Item>,
+    JsonBody(RenewRequest { item }): JsonBody<RenewRequest>,
 ) -> Reply<Value> {
     match app.act(caller.person, Act::Renew { item }).await? {
-        Done::Number(until) => Ok(Json(json!({ "lease_until": until }))),
+        ActResult::Number(until) => Ok(Json(json!({ "lease_until": until }))),
         _ => Err(Refusal::unavailable("nothing to show")),
     }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Unfinished {
+pub(crate) struct DraftRequest {
     item: String,
     draft: Draft,
 }
@@ -135,7 +134,7 @@ pub(crate) struct Unfinished {
 pub(crate) async fn draft(
     State(app): State<Arc<App>>,
     caller: Caller,
-    JsonBody(Unfinished { item, draft }): JsonBody<Unfinished>,
+    JsonBody(DraftRequest { item, draft }): JsonBody<DraftRequest>,
 ) -> Result<StatusCode, Refusal> {
     check_draft(&draft.captions)?;
     if draft.image.as_ref().is_some_and(|image| image.len() > LONGEST_ID) {
@@ -156,7 +155,7 @@ fn check_draft(captions: &[String]) -> Result<(), Refusal> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Checked {
+pub(crate) struct CheckRequest {
     item: String,
     captions: Vec<String>,
 }
@@ -164,7 +163,7 @@ pub(crate) struct Checked {
 pub(crate) async fn check(
     State(app): State<Arc<App>>,
     _: Caller,
-    JsonBody(Checked { item, captions }): JsonBody<Checked>,
+    JsonBody(CheckRequest { item, captions }): JsonBody<CheckRequest>,
 ) -> Reply<Value> {
     check_draft(&captions)?;
     let confusable: Option<Vec<String>> = {
@@ -179,10 +178,10 @@ pub(crate) async fn check(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Submit {
+pub(crate) struct SubmitRequest {
     key: Key,
     item: String,
-    said: Said,
+    said: Submission,
     #[serde(default)]
     accept: bool,
 }
@@ -190,11 +189,11 @@ pub(crate) struct Submit {
 pub(crate) async fn submit(
     State(app): State<Arc<App>>,
     caller: Caller,
-    JsonBody(Submit { key: Key(key), item, said, accept }): JsonBody<Submit>,
+    JsonBody(SubmitRequest { key: Key(key), item, said, accept }): JsonBody<SubmitRequest>,
 ) -> Reply<Value> {
     let said = sayable(&app, said)?;
     match app.act(caller.person, Act::Submit { key, item, said, accept }).await? {
-        Done::Answered(answer, next) => {
+        ActResult::Answered(answer, next) => {
             Ok(Json(json!({ "answer": answer, "next": app.catalog.next(*next) })))
         }
         _ => Err(Refusal::unavailable("nothing to show")),
@@ -202,15 +201,15 @@ pub(crate) async fn submit(
 }
 
 /// Checks that an answer fits items of this pool.
-fn sayable(app: &App, said: Said) -> Result<Said, Refusal> {
+fn sayable(app: &App, said: Submission) -> Result<Submission, Refusal> {
     match (&said, app.pool) {
-        (Said::Captions(_), Side::Text) => {
+        (Submission::Captions(_), Side::Text) => {
             return Err(Refusal::invalid("texts are paired with an image"));
         }
-        (Said::Image(_), Side::Image) => {
+        (Submission::Image(_), Side::Image) => {
             return Err(Refusal::invalid("images are paired with captions"));
         }
-        (Said::Image(image), Side::Text) => {
+        (Submission::Image(image), Side::Text) => {
             app.catalog.check_image(image).map_err(Refusal::invalid)?;
         }
         _ => {}
@@ -218,58 +217,46 @@ fn sayable(app: &App, said: Said) -> Result<Said, Refusal> {
     checked(said, app.terms.captions)
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Few {
-    limit: Option<usize>,
-}
-
 pub(crate) async fn mine(
     State(app): State<Arc<App>>,
     caller: Caller,
-    QueryParams(few): QueryParams<Few>,
+    QueryParams(query): QueryParams<LimitQuery>,
 ) -> Reply<Value> {
-    let limit = limit(few.limit, 50, 200)?;
+    let limit = limit(query.limit, 50, 200)?;
     let person = Some(caller.person);
-    let which = Which { limit, person, this_round: true, ..Which::default() };
+    let which = AnswerFilter { limit, person, this_round: true, ..AnswerFilter::default() };
     let mut answers = app.state().answers(&which);
-    // Who knows which answers are judged takes care with those alone.
+    // People who know which answers are reviewed would take care with those alone.
     answers.iter_mut().for_each(|answer| (answer.review, answer.gold) = (None, None));
     let answers: Vec<_> = answers.into_iter().map(|answer| app.catalog.answer(answer)).collect();
     Ok(Json(json!({ "answers": answers })))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Keyed {
-    key: Key,
 }
 
 pub(crate) async fn undo(
     State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(answer): PathParam<Seq>,
-    JsonBody(Keyed { key: Key(key) }): JsonBody<Keyed>,
+    JsonBody(KeyBody { key: Key(key) }): JsonBody<KeyBody>,
 ) -> Reply<Next> {
     shown(&app, app.act(caller.person, Act::Undo { key, answer }).await?)
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Revised {
+pub(crate) struct ReviseRequest {
     key: Key,
-    said: Said,
+    said: Submission,
 }
 
 pub(crate) async fn revise(
     State(app): State<Arc<App>>,
     caller: Caller,
     PathParam(answer): PathParam<Seq>,
-    JsonBody(Revised { key: Key(key), said }): JsonBody<Revised>,
+    JsonBody(ReviseRequest { key: Key(key), said }): JsonBody<ReviseRequest>,
 ) -> Reply<Value> {
     let said = sayable(&app, said)?;
     match app.act(caller.person, Act::Revise { key, answer, said }).await? {
-        Done::Number(answer) => Ok(Json(json!({ "answer": answer }))),
+        ActResult::Number(answer) => Ok(Json(json!({ "answer": answer }))),
         _ => Err(Refusal::unavailable("nothing to show")),
     }
 }
@@ -289,7 +276,7 @@ pub(crate) async fn sign_out(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Token {
+pub(crate) struct JoinRequest {
     token: String,
 }
 
@@ -297,7 +284,7 @@ pub(crate) struct Token {
 pub(crate) async fn join(
     State(app): State<Arc<App>>,
     caller: Caller,
-    JsonBody(Token { token }): JsonBody<Token>,
+    JsonBody(JoinRequest { token }): JsonBody<JoinRequest>,
 ) -> Result<Response, Refusal> {
     let (link, role) = app.invited(&token).ok_or_else(Refusal::sign_in)?;
     let until = caller.session.ok_or_else(|| Refusal::forbidden("there is no session"))?;

@@ -14,11 +14,11 @@ use serde::de::DeserializeOwned;
 use super::LARGEST;
 use crate::app::App;
 use crate::error::Refusal;
-use crate::event::Said;
+use crate::event::Submission;
 use crate::in_flight::content_length;
 
 /// Time limit for a body.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest caption, in characters.
 const LONGEST: usize = 4000;
 /// Longest reason, in characters.
@@ -39,7 +39,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for JsonBody<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Refusal> {
-        Ok(JsonBody(read(request, app, PATIENCE).await?))
+        Ok(JsonBody(read(request, app, TIMEOUT).await?))
     }
 }
 
@@ -113,19 +113,19 @@ impl TryFrom<String> for Key {
 }
 
 /// Trims an answer and checks that an item can have it.
-pub(crate) fn checked(said: Said, captions: usize) -> Result<Said, Refusal> {
+pub(crate) fn checked(said: Submission, captions: usize) -> Result<Submission, Refusal> {
     match said {
-        Said::Captions(given) => {
+        Submission::Captions(given) => {
             // A person may think of fewer captions than are wanted.
             if given.is_empty() || given.len() > captions {
                 let message = format!("{} captions; {captions} are wanted", given.len());
                 return Err(Refusal::invalid(message));
             }
             let given = given.iter().map(|caption| text(caption, "caption", LONGEST));
-            Ok(Said::Captions(given.collect::<Result<_, _>>()?))
+            Ok(Submission::Captions(given.collect::<Result<_, _>>()?))
         }
-        Said::Image(image) => Ok(Said::Image(image)),
-        Said::Skip(reason) => Ok(Said::Skip(note(&reason)?)),
+        Submission::Image(image) => Ok(Submission::Image(image)),
+        Submission::Skip(reason) => Ok(Submission::Skip(note(&reason)?)),
     }
 }
 
@@ -147,6 +147,20 @@ fn text(given: &str, what: &str, longest: usize) -> Result<String, Refusal> {
         return Err(Refusal::invalid(format!("the {what} has more than {longest} letters")));
     }
     Ok(text.to_owned())
+}
+
+/// A body of an idempotency key alone.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeyBody {
+    pub(super) key: Key,
+}
+
+/// A query for the first results.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LimitQuery {
+    pub(super) limit: Option<usize>,
 }
 
 /// Checks a requested number of results.

@@ -22,7 +22,7 @@ const MOST: usize = 200;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Raised {
+pub(crate) struct FlagRequest {
     key: Key,
     item: String,
     note: String,
@@ -31,7 +31,7 @@ pub(crate) struct Raised {
 pub(crate) async fn raise(
     State(app): State<Arc<App>>,
     caller: Caller,
-    JsonBody(Raised { key: Key(key), item, note: text }): JsonBody<Raised>,
+    JsonBody(FlagRequest { key: Key(key), item, note: text }): JsonBody<FlagRequest>,
 ) -> Result<Json<Next>, Refusal> {
     let note = note(&text)?;
     shown(&app, app.act(caller.person, Act::Flag { key, item, note }).await?)
@@ -45,7 +45,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, _: Lead) -> Json<Value> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolveRequest {
     key: Key,
     #[serde(default)]
     note: String,
@@ -55,7 +55,7 @@ pub(crate) async fn resolve(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
     PathParam(flag): PathParam<Seq>,
-    JsonBody(Resolved { key: Key(key), note: text }): JsonBody<Resolved>,
+    JsonBody(ResolveRequest { key: Key(key), note: text }): JsonBody<ResolveRequest>,
 ) -> Result<StatusCode, Refusal> {
     let note = if text.trim().is_empty() { String::new() } else { note(&text)? };
     app.act(caller.person, Act::Resolve { key, flag, note }).await?;

@@ -8,14 +8,13 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::Reply;
 use super::extract::JsonBody;
 use crate::access::{Caller, Lead};
 use crate::app::App;
 use crate::error::Refusal;
 use crate::settings::check_guidelines;
-use crate::state::{Act, Done};
-
-type Reply<T> = Result<Json<T>, Refusal>;
+use crate::state::{Act, ActResult};
 
 pub(crate) async fn guidelines(State(app): State<Arc<App>>, _: Caller) -> Json<Value> {
     let state = app.state();
@@ -25,14 +24,14 @@ pub(crate) async fn guidelines(State(app): State<Arc<App>>, _: Caller) -> Json<V
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Version {
+pub(crate) struct ReadRequest {
     version: u32,
 }
 
 pub(crate) async fn read(
     State(app): State<Arc<App>>,
     caller: Caller,
-    JsonBody(Version { version }): JsonBody<Version>,
+    JsonBody(ReadRequest { version }): JsonBody<ReadRequest>,
 ) -> Result<StatusCode, Refusal> {
     app.act(caller.person, Act::ReadGuidelines { version }).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -40,7 +39,7 @@ pub(crate) async fn read(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Changed {
+pub(crate) struct GuidelinesRequest {
     text: String,
     after: u32,
 }
@@ -48,12 +47,12 @@ pub(crate) struct Changed {
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    JsonBody(Changed { text, after }): JsonBody<Changed>,
+    JsonBody(GuidelinesRequest { text, after }): JsonBody<GuidelinesRequest>,
 ) -> Reply<Value> {
     let text = check_guidelines(&text).map_err(Refusal::invalid)?;
     let act = Act::SetGuidelines { text, after: Some(after) };
     match app.act(caller.person, act).await? {
-        Done::Number(version) => Ok(Json(json!({ "version": version }))),
+        ActResult::Number(version) => Ok(Json(json!({ "version": version }))),
         _ => Err(Refusal::unavailable("nothing to show")),
     }
 }

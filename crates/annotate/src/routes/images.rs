@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::Reply;
 use super::extract::{PathParam, QueryParams, limit};
 use crate::access::Caller;
 use crate::app::App;
@@ -18,9 +19,7 @@ use crate::event::PersonId;
 use crate::in_flight::content_length;
 use crate::state::Act;
 use crate::stream::stream;
-use crate::uploads::{Coming, Kept, LARGEST, Received};
-
-type Reply<T> = Result<Json<T>, Refusal>;
+use crate::uploads::{LARGEST, ReceivedImage, Reservation, StoredImage};
 
 pub(crate) async fn image(
     State(app): State<Arc<App>>,
@@ -90,16 +89,16 @@ pub(crate) async fn upload(
 async fn keep(
     app: Arc<App>,
     person: PersonId,
-    received: Received,
+    received: ReceivedImage,
     // Counts until the image is stored.
-    _coming: Coming,
+    _coming: Reservation,
 ) -> Reply<Value> {
     // A small file can be a large picture: decode one at a time.
     let turn = app.decoding.lock().await;
     let of_app = Arc::clone(&app);
     let keep = move || of_app.uploads.as_ref().map(|uploads| uploads.keep(received));
     let kept = tokio::task::spawn_blocking(keep).await.ok().flatten();
-    let Kept { name, bytes, is_new } =
+    let StoredImage { name, bytes, is_new } =
         kept.ok_or_else(|| Refusal::unsupported("this is not an image we can read"))??;
     drop(turn);
     let item = Catalog::upload(&name);

@@ -12,25 +12,24 @@ use nextpair_data::queue::{Answered, ExportFormat, Outcome, export as write_expo
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::Reply;
 use super::extract::{JsonBody, Key, PathParam, QueryParams, limit, note};
 use crate::access::{Lead, Reviewer};
 use crate::app::App;
 use crate::error::Refusal;
-use crate::event::{Event, EventKind, PersonId, Said, Seq};
+use crate::event::{Event, EventKind, PersonId, Seq, Submission};
 use crate::state::{
-    Act, Overview, QueuePage, Round, RoundView, State as Known, TaskState, Unanswered, Unreviewed,
-    Which,
+    Act, AnswerFilter, Overview, QueueFilter, Round, RoundView, State as Known, TaskState,
+    Unanswered, Unreviewed,
 };
 use crate::stream::stream;
 
-type Reply<T> = Result<Json<T>, Refusal>;
-
 /// Highest price that is not a typing error.
-const DEAREST: f64 = 1e6;
+const HIGHEST_PRICE: f64 = 1e6;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Returned {
+pub(crate) struct ReturnRequest {
     key: Key,
     note: String,
 }
@@ -39,7 +38,7 @@ pub(crate) async fn give_back(
     State(app): State<Arc<App>>,
     Reviewer(caller): Reviewer,
     PathParam(answer): PathParam<Seq>,
-    JsonBody(Returned { key: Key(key), note: text }): JsonBody<Returned>,
+    JsonBody(ReturnRequest { key: Key(key), note: text }): JsonBody<ReturnRequest>,
 ) -> Reply<Value> {
     let note = note(&text)?;
     app.act(caller.person, Act::Return { key, answer, note }).await?;
@@ -58,7 +57,7 @@ pub(crate) async fn overview(State(app): State<Arc<App>>, _: Lead) -> Json<Overv
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WhichAnswers {
+pub(crate) struct AnswersQuery {
     limit: Option<usize>,
     before: Option<Seq>,
     person: Option<PersonId>,
@@ -68,11 +67,11 @@ pub(crate) struct WhichAnswers {
 pub(crate) async fn answers(
     State(app): State<Arc<App>>,
     _: Lead,
-    QueryParams(asked): QueryParams<WhichAnswers>,
+    QueryParams(asked): QueryParams<AnswersQuery>,
 ) -> Reply<Value> {
-    let WhichAnswers { limit: count, before, person, item } = asked;
+    let AnswersQuery { limit: count, before, person, item } = asked;
     let limit = limit(count, 50, 200)?;
-    let which = Which { limit, before, person, item, this_round: false };
+    let which = AnswerFilter { limit, before, person, item, this_round: false };
     let answers = app.state().answers(&which);
     let answers: Vec<_> = answers.into_iter().map(|answer| app.catalog.answer(answer)).collect();
     Ok(Json(json!({ "answers": answers })))
@@ -80,7 +79,7 @@ pub(crate) async fn answers(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WhichTasks {
+pub(crate) struct QueueQuery {
     state: Option<TaskState>,
     offset: Option<usize>,
     limit: Option<usize>,
@@ -89,9 +88,9 @@ pub(crate) struct WhichTasks {
 pub(crate) async fn queue(
     State(app): State<Arc<App>>,
     _: Lead,
-    QueryParams(WhichTasks { state, offset, limit: count }): QueryParams<WhichTasks>,
+    QueryParams(QueueQuery { state, offset, limit: count }): QueryParams<QueueQuery>,
 ) -> Reply<Value> {
-    let page = QueuePage { state, offset: offset.unwrap_or(0), limit: limit(count, 50, 200)? };
+    let page = QueueFilter { state, offset: offset.unwrap_or(0), limit: limit(count, 50, 200)? };
     let (total, tasks) = app.state().queue(page, app.terms, app.now().tick);
     let tasks: Vec<_> = tasks.into_iter().map(|task| app.catalog.queue_task(task)).collect();
     Ok(Json(json!({ "total": total, "tasks": tasks })))
@@ -99,12 +98,12 @@ pub(crate) async fn queue(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfItem {
+pub(crate) struct HistoryQuery {
     item: String,
 }
 
 #[derive(Serialize)]
-struct Past {
+struct HistoryEntry {
     at: i64,
     what: &'static str,
     person: Option<String>,
@@ -114,7 +113,7 @@ struct Past {
 pub(crate) async fn history(
     State(app): State<Arc<App>>,
     _: Lead,
-    QueryParams(OfItem { item }): QueryParams<OfItem>,
+    QueryParams(HistoryQuery { item }): QueryParams<HistoryQuery>,
 ) -> Reply<Value> {
     let known = app.state().rounds.iter().any(|round| round.slot(&item).is_some());
     if !known {
@@ -126,20 +125,20 @@ pub(crate) async fn history(
         Refusal::unavailable("the database does not answer; try again")
     })?;
     let state = app.state();
-    let events: Vec<Past> = events.iter().map(|event| past(&state, event)).collect();
+    let events: Vec<HistoryEntry> = events.iter().map(|event| past(&state, event)).collect();
     Ok(Json(json!({ "events": events })))
 }
 
 /// Describes an event in words.
-fn past(state: &Known, event: &Event) -> Past {
+fn past(state: &Known, event: &Event) -> HistoryEntry {
     let name = |id: PersonId| Some(state.name_of(id));
     let (person, detail) = match &event.kind {
         EventKind::Leased { person, .. } | EventKind::LetGo { person, .. } => (name(*person), None),
         EventKind::Answered { person, said, replaces, .. } => {
             let said = match &**said {
-                Said::Captions(captions) => captions.join("\n"),
-                Said::Image(image) => format!("image {image}"),
-                Said::Skip(reason) => format!("skipped: {reason}"),
+                Submission::Captions(captions) => captions.join("\n"),
+                Submission::Image(image) => format!("image {image}"),
+                Submission::Skip(reason) => format!("skipped: {reason}"),
             };
             let editor = event.by.filter(|by| by != person);
             let edited = editor.map(|by| format!(" (edited by {})", state.name_of(by)));
@@ -154,19 +153,19 @@ fn past(state: &Known, event: &Event) -> Past {
         EventKind::Returned { note, .. } => (event.by.and_then(name), Some(note.clone())),
         _ => (event.by.and_then(name), None),
     };
-    Past { at: event.at, what: event.kind.name(), person, detail }
+    HistoryEntry { at: event.at, what: event.kind.name(), person, detail }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Paused {
+pub(crate) struct PauseRequest {
     paused: bool,
 }
 
 pub(crate) async fn pause(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    JsonBody(Paused { paused }): JsonBody<Paused>,
+    JsonBody(PauseRequest { paused }): JsonBody<PauseRequest>,
 ) -> Result<StatusCode, Refusal> {
     app.act(caller.person, Act::Pause { paused }).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -174,7 +173,7 @@ pub(crate) async fn pause(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Priced {
+pub(crate) struct PriceRequest {
     #[serde(deserialize_with = "Option::deserialize")]
     price: Option<f64>,
 }
@@ -182,10 +181,10 @@ pub(crate) struct Priced {
 pub(crate) async fn price(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    JsonBody(Priced { price }): JsonBody<Priced>,
+    JsonBody(PriceRequest { price }): JsonBody<PriceRequest>,
 ) -> Result<StatusCode, Refusal> {
-    if price.is_some_and(|price| !(0.0..=DEAREST).contains(&price)) {
-        return Err(Refusal::invalid(format!("a price is from 0 to {DEAREST}")));
+    if price.is_some_and(|price| !(0.0..=HIGHEST_PRICE).contains(&price)) {
+        return Err(Refusal::invalid(format!("a price is from 0 to {HIGHEST_PRICE}")));
     }
     app.act(caller.person, Act::Price { price }).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -193,7 +192,7 @@ pub(crate) async fn price(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Closed {
+pub(crate) struct CloseRequest {
     round: i64,
     #[serde(default)]
     unanswered: Unanswered,
@@ -204,7 +203,7 @@ pub(crate) struct Closed {
 pub(crate) async fn close(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    JsonBody(Closed { round, unanswered, unreviewed }): JsonBody<Closed>,
+    JsonBody(CloseRequest { round, unanswered, unreviewed }): JsonBody<CloseRequest>,
 ) -> Reply<RoundView> {
     app.act(caller.person, Act::Close { round, unanswered, unreviewed }).await?;
     let state = app.state();
@@ -215,7 +214,7 @@ pub(crate) async fn close(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
+pub(crate) struct ExportQuery {
     format: String,
     round: Option<i64>,
 }
@@ -223,7 +222,7 @@ pub(crate) struct Wanted {
 pub(crate) async fn export(
     State(app): State<Arc<App>>,
     _: Lead,
-    QueryParams(Wanted { format, round }): QueryParams<Wanted>,
+    QueryParams(ExportQuery { format, round }): QueryParams<ExportQuery>,
 ) -> Result<Response, Refusal> {
     let export_format: ExportFormat =
         format.parse().map_err(|e: nextpair_data::Error| Refusal::malformed(e.to_string()))?;

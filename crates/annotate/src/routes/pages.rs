@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 
-use crate::access::{From, cookie, signed_in};
+use crate::access::{ClientAddress, cookie, signed_in};
 use crate::app::App;
 use crate::error::Refusal;
 use crate::event::Role;
@@ -98,7 +98,7 @@ fn sign_in() -> Response {
 /// signed-in person to another account, which would then get their answers: the page asks first.
 pub(crate) async fn join(
     State(app): State<Arc<App>>,
-    From(from): From,
+    ClientAddress(from): ClientAddress,
     headers: HeaderMap,
     Path(token): Path<String>,
 ) -> Response {

@@ -8,18 +8,17 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::Reply;
 use super::extract::{JsonBody, PathParam};
 use crate::access::Lead;
 use crate::app::{App, checked_name};
 use crate::error::Refusal;
 use crate::event::{PersonId, Role};
-use crate::state::{Act, Done, LinkView};
-
-type Reply<T> = Result<Json<T>, Refusal>;
+use crate::state::{Act, ActResult, LinkView};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Invited {
+pub(crate) struct InviteRequest {
     name: String,
     role: Role,
 }
@@ -27,11 +26,11 @@ pub(crate) struct Invited {
 pub(crate) async fn invite(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    JsonBody(Invited { name, role }): JsonBody<Invited>,
+    JsonBody(InviteRequest { name, role }): JsonBody<InviteRequest>,
 ) -> Reply<Value> {
     let name = checked_name(&name).map_err(Refusal::invalid)?;
     match app.act(caller.person, Act::Invite { name, role }).await? {
-        Done::Number(person) => {
+        ActResult::Number(person) => {
             let view = app.state().view_of(person);
             Ok(Json(json!({ "person": view, "link": app.link(person).map(|(link, _)| link) })))
         }

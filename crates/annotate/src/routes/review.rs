@@ -8,7 +8,8 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::extract::{JsonBody, Key, PathParam, QueryParams, limit};
+use super::Reply;
+use super::extract::{JsonBody, Key, KeyBody, LimitQuery, PathParam, QueryParams, limit};
 use crate::access::{Lead, Reviewer};
 use crate::app::App;
 use crate::error::Refusal;
@@ -16,20 +17,12 @@ use crate::event::Seq;
 use crate::settings::is_share;
 use crate::state::Act;
 
-type Reply<T> = Result<Json<T>, Refusal>;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Few {
-    limit: Option<usize>,
-}
-
 pub(crate) async fn waiting(
     State(app): State<Arc<App>>,
     Reviewer(caller): Reviewer,
-    QueryParams(few): QueryParams<Few>,
+    QueryParams(query): QueryParams<LimitQuery>,
 ) -> Reply<Value> {
-    let limit = limit(few.limit, 20, 200)?;
+    let limit = limit(query.limit, 20, 200)?;
     let (waiting, answers) = {
         let state = app.state();
         let waiting = state.to_review(caller.person);
@@ -40,17 +33,11 @@ pub(crate) async fn waiting(
     Ok(Json(json!({ "waiting": waiting, "answers": answers })))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Keyed {
-    key: Key,
-}
-
 pub(crate) async fn accept(
     State(app): State<Arc<App>>,
     Reviewer(caller): Reviewer,
     PathParam(answer): PathParam<Seq>,
-    JsonBody(Keyed { key: Key(key) }): JsonBody<Keyed>,
+    JsonBody(KeyBody { key: Key(key) }): JsonBody<KeyBody>,
 ) -> Reply<Value> {
     app.act(caller.person, Act::Accept { key, answer }).await?;
     Ok(Json(json!({ "answer": answer })))
@@ -58,14 +45,14 @@ pub(crate) async fn accept(
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Share {
+pub(crate) struct ReviewShareRequest {
     share: f64,
 }
 
 pub(crate) async fn share(
     State(app): State<Arc<App>>,
     Lead(caller): Lead,
-    JsonBody(Share { share }): JsonBody<Share>,
+    JsonBody(ReviewShareRequest { share }): JsonBody<ReviewShareRequest>,
 ) -> Result<StatusCode, Refusal> {
     if !is_share(share) {
         return Err(Refusal::invalid("a share is from 0 to 1"));

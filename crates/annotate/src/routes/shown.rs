@@ -5,8 +5,10 @@ use nextpair_data::queue::{self, Why};
 use serde::Serialize;
 
 use crate::catalog::Catalog;
-use crate::event::{Draft, Millis, Said, Seq};
-use crate::state::{Alert, AnswerView, FlagView, InHand, NextView, PersonView, QueueTask, State};
+use crate::event::{Draft, Millis, Seq, Submission};
+use crate::state::{
+    Alert, AnswerView, CurrentTask, FlagView, NextView, PersonView, QueueTask, State,
+};
 
 /// The task of a person, or the reason why there is none.
 #[derive(Serialize)]
@@ -22,7 +24,7 @@ struct Task {
     score: f64,
     hits: Option<u32>,
     #[serde(flatten)]
-    seen: Seen,
+    seen: ItemView,
     why: Vec<Reason>,
     near: Vec<Near>,
     lease_until: Millis,
@@ -54,18 +56,18 @@ struct Near {
 
 /// The image and the texts of an item.
 #[derive(Serialize)]
-pub(crate) struct Seen {
+pub(crate) struct ItemView {
     image: Option<String>,
     texts: Vec<String>,
 }
 
 /// A value about an item, with the item's image and texts.
 #[derive(Serialize)]
-pub(crate) struct With<T> {
+pub(crate) struct WithItem<T> {
     #[serde(flatten)]
     what: T,
     #[serde(flatten)]
-    seen: Seen,
+    seen: ItemView,
 }
 
 /// An answer that looks odd.
@@ -74,44 +76,45 @@ pub(crate) struct AlertView {
     kind: &'static str,
     answer: Seq,
     item: String,
-    said: Said,
+    said: Submission,
     person: PersonView,
     message: String,
     of: Option<Seq>,
 }
 
 impl Catalog {
-    fn seen(&self, item: &str) -> Seen {
-        Seen { image: self.url(item), texts: self.texts(item) }
+    fn seen(&self, item: &str) -> ItemView {
+        ItemView { image: self.url(item), texts: self.texts(item) }
     }
 
-    pub(crate) fn answer(&self, what: AnswerView) -> With<AnswerView> {
-        With { seen: self.seen(&what.item), what }
+    pub(crate) fn answer(&self, what: AnswerView) -> WithItem<AnswerView> {
+        WithItem { seen: self.seen(&what.item), what }
     }
 
-    pub(crate) fn alert(&self, alert: Alert, state: &State) -> With<AlertView> {
+    pub(crate) fn alert(&self, alert: Alert, state: &State) -> WithItem<AlertView> {
         let Alert { kind, answer, item, said, person, message, of } = alert;
         let person = state.view_of(person);
-        With {
+        WithItem {
             seen: self.seen(&item),
             what: AlertView { kind, answer, item, said, person, message, of },
         }
     }
 
-    pub(crate) fn flag(&self, what: FlagView) -> With<FlagView> {
-        With { seen: self.seen(&what.item), what }
+    pub(crate) fn flag(&self, what: FlagView) -> WithItem<FlagView> {
+        WithItem { seen: self.seen(&what.item), what }
     }
 
-    pub(crate) fn queue_task(&self, what: QueueTask) -> With<QueueTask> {
-        With { seen: self.seen(&what.item), what }
+    pub(crate) fn queue_task(&self, what: QueueTask) -> WithItem<QueueTask> {
+        WithItem { seen: self.seen(&what.item), what }
     }
 
     pub(crate) fn next(&self, next: NextView) -> Next {
         Next { task: next.task.map(|task| self.task(task)), none: next.none }
     }
 
-    fn task(&self, in_hand: InHand) -> Task {
-        let InHand { task, rank, lease_until, lease_ms, draft, note, suggestions, reply } = in_hand;
+    fn task(&self, in_hand: CurrentTask) -> Task {
+        let CurrentTask { task, rank, lease_until, lease_ms, draft, note, suggestions, reply } =
+            in_hand;
         let reason = |why: &Why| {
             let (id, caption) = why.pair()?;
             let &Why { similarity, threshold, surplus, .. } = why;

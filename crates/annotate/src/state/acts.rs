@@ -19,7 +19,9 @@ use serde::Deserialize;
 use super::views::NextView;
 use super::{Round, State};
 use crate::error::Refusal;
-use crate::event::{Draft, Event, EventKind, GoldTask, Millis, Moment, PersonId, Role, Said, Seq};
+use crate::event::{
+    Draft, Event, EventKind, GoldTask, Millis, Moment, PersonId, Role, Seq, Submission,
+};
 
 /// The answers wanted for every item, and the time to give one.
 #[derive(Clone, Copy, Debug)]
@@ -43,16 +45,16 @@ pub(crate) enum Unanswered {
     Release,
 }
 
-/// The fate of answers that nobody has looked at when a lead closes a round.
+/// The fate of answers that wait for review when a lead closes a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Unreviewed {
     /// The round stays open.
     #[default]
     Refuse,
-    /// The lead finds them good.
+    /// The lead accepts them.
     Accept,
-    /// They wait on: they are handed over when somebody has looked at them.
+    /// They keep waiting, and are handed over once they are reviewed.
     Keep,
 }
 
@@ -73,7 +75,7 @@ pub(crate) enum Act {
     Submit {
         key: String,
         item: String,
-        said: Said,
+        said: Submission,
         /// Whether captions that were suggested are accepted as they are.
         accept: bool,
     },
@@ -84,7 +86,7 @@ pub(crate) enum Act {
     Revise {
         key: String,
         answer: Seq,
-        said: Said,
+        said: Submission,
     },
     Return {
         key: String,
@@ -140,7 +142,7 @@ pub(crate) enum Act {
         flag: Seq,
         note: String,
     },
-    /// Finds an answer good.
+    /// Accepts an answer.
     Accept {
         key: String,
         answer: Seq,
@@ -191,7 +193,7 @@ pub(crate) enum Act {
 
 /// The outcome of an act for its caller.
 #[derive(Clone, Debug)]
-pub(crate) enum Done {
+pub(crate) enum ActResult {
     /// The current task of the person.
     Next(Box<NextView>),
     /// An answer, and the current task of the person.
@@ -235,7 +237,7 @@ impl Record {
 }
 
 /// An act in progress.
-struct Performance<'a> {
+struct ActContext<'a> {
     state: &'a mut State,
     record: &'a mut Record,
     terms: Terms,
@@ -252,15 +254,15 @@ impl State {
         terms: Terms,
         now: Moment,
         record: &mut Record,
-    ) -> Result<Done, Refusal> {
-        Performance { state: self, record, terms, by, now }.perform(act)
+    ) -> Result<ActResult, Refusal> {
+        ActContext { state: self, record, terms, by, now }.perform(act)
     }
 }
 
-impl Performance<'_> {
-    fn perform(&mut self, act: Act) -> Result<Done, Refusal> {
+impl ActContext<'_> {
+    fn perform(&mut self, act: Act) -> Result<ActResult, Refusal> {
         match act {
-            Act::Next => Ok(Done::Next(self.next()?.into())),
+            Act::Next => Ok(ActResult::Next(self.next()?.into())),
             Act::Renew { item } => self.renew(item),
             Act::Keep { item, draft } => self.keep(item, draft),
             Act::Submit { key, item, said, accept } => self.submit(key, item, said, accept),
@@ -272,13 +274,13 @@ impl Performance<'_> {
                 if paused != self.state.paused {
                     self.emit(if paused { EventKind::Paused } else { EventKind::Resumed });
                 }
-                Ok(Done::Nothing)
+                Ok(ActResult::Nothing)
             }
             Act::Price { price } => {
                 if price != self.state.price {
                     self.emit(EventKind::Priced { price });
                 }
-                Ok(Done::Nothing)
+                Ok(ActResult::Nothing)
             }
             Act::Close { round, unanswered, unreviewed } => {
                 self.close(round, unanswered, unreviewed)
@@ -294,7 +296,7 @@ impl Performance<'_> {
                 if !self.state.uploads.contains_key(&name) {
                     self.emit(EventKind::Uploaded { person, name, bytes });
                 }
-                Ok(Done::Nothing)
+                Ok(ActResult::Nothing)
             }
             Act::Flag { key, item, note } => self.flag(key, item, note),
             Act::Resolve { key, flag, note } => self.resolve(key, flag, note),
@@ -304,13 +306,13 @@ impl Performance<'_> {
                 if share != self.state.review_share {
                     self.emit(EventKind::ReviewShare { share });
                 }
-                Ok(Done::Nothing)
+                Ok(ActResult::Nothing)
             }
             Act::SetGuidelines { text, after } => self.set_guidelines(text, after),
             Act::ReadGuidelines { version } => self.read_guidelines(version),
             Act::Suggest { suggestions } => {
                 self.suggest(&suggestions);
-                Ok(Done::Nothing)
+                Ok(ActResult::Nothing)
             }
             Act::Open { round, fingerprint, tasks, gold, suggestions } => {
                 if self.state.round().is_none_or(|last| last.number < round && !last.is_open()) {
@@ -322,7 +324,7 @@ impl Performance<'_> {
                     self.emit(EventKind::Opened { round, fingerprint });
                     self.suggest(&suggestions);
                 }
-                Ok(Done::Nothing)
+                Ok(ActResult::Nothing)
             }
             Act::CloseIfComplete { grace } => {
                 let due =
@@ -331,30 +333,30 @@ impl Performance<'_> {
                     let round = round.number;
                     self.emit(EventKind::Closed { round });
                 }
-                Ok(Done::Nothing)
+                Ok(ActResult::Nothing)
             }
             Act::HandedOver { round } => {
                 let waits = |other: &Round| other.number == round && other.waits_for_hand_over();
                 if self.state.rounds.iter().any(waits) {
                     self.emit(EventKind::HandedOver { round });
                 }
-                Ok(Done::Nothing)
+                Ok(ActResult::Nothing)
             }
             Act::Overtaken { round } => {
                 let open = |other: &Round| other.number == round && !other.handed_over;
                 if self.state.rounds.iter().any(open) {
                     self.emit(EventKind::Overtaken { round });
                 }
-                Ok(Done::Nothing)
+                Ok(ActResult::Nothing)
             }
-            Act::Look => Ok(Done::Nothing),
+            Act::Look => Ok(ActResult::Nothing),
             Act::Probe { event } => {
                 self.record.probe = true;
                 if event {
                     // It changes nothing.
                     self.emit(EventKind::Priced { price: self.state.price });
                 }
-                Ok(Done::Nothing)
+                Ok(ActResult::Nothing)
             }
         }
     }
@@ -389,7 +391,7 @@ impl Performance<'_> {
         number: i64,
         unanswered: Unanswered,
         unreviewed: Unreviewed,
-    ) -> Result<Done, Refusal> {
+    ) -> Result<ActResult, Refusal> {
         let Some(round) = self.state.round().filter(|round| round.number == number) else {
             return Err(Refusal::conflict("round_closed", "this is not the round that is open"));
         };
@@ -403,6 +405,6 @@ impl Performance<'_> {
             self.settle_review(unreviewed)?;
             self.emit(EventKind::Closed { round: number });
         }
-        Ok(Done::Nothing)
+        Ok(ActResult::Nothing)
     }
 }

@@ -47,7 +47,7 @@ struct ResolutionView {
 }
 
 impl Round {
-    /// The task waits for the lead: nobody is handed it.
+    /// The task waits for the lead, and is not handed out.
     pub(super) fn raise_flag(&mut self, event: &Event, at: usize, person: PersonId, note: &str) {
         let note = note.to_owned();
         let flag = Flag { slot: at, person, note, at: event.at, resolved: None };

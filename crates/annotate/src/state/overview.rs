@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::views::{Outcomes, PersonView, RoundView};
 use super::{GivenAnswer, LinkView, Person, Round, State, TaskState, Terms};
-use crate::event::{Millis, Moment, PersonId, Said, Seq};
+use crate::event::{Millis, Moment, PersonId, Seq, Submission};
 use crate::word_overlap::{word_overlap, words};
 
 /// Period over which the rate is computed.
-const OF_LATE: Millis = 15 * 60 * 1000;
+const RATE_WINDOW: Millis = 15 * 60 * 1000;
 /// Shortest period for a meaningful rate.
-const LEAST: Millis = 10 * 1000;
+const SHORTEST_WINDOW: Millis = 10 * 1000;
 /// Agreement covers only this many latest items, because it is computed again and again.
 const COMPARED: usize = 1000;
 
@@ -35,7 +35,7 @@ pub(crate) struct Overview {
     eta_seconds: Option<f64>,
     price: Option<f64>,
     cost: Option<f64>,
-    pub(crate) people: Vec<AtWork>,
+    pub(crate) people: Vec<PersonProgress>,
     agreement: Agreement,
     /// Whether no round comes after this one.
     pub(crate) finished: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Overview {
 
 /// A person at work in the last round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct AtWork {
+pub(crate) struct PersonProgress {
     pub(crate) person: PersonView,
     /// The links that sign in, without their tokens: one person must not see the tokens of others.
     links: Vec<LinkView>,
@@ -91,7 +91,7 @@ impl State {
         // This runs every other second and blocks storing, so it looks up no answers.
         let given: Vec<&GivenAnswer> = round.into_iter().flat_map(Round::standing_by_age).collect();
         let mut skips = vec![0; round.map_or(0, |round| round.slots.len())];
-        for given in given.iter().filter(|given| matches!(*given.said, Said::Skip(_))) {
+        for given in given.iter().filter(|given| matches!(*given.said, Submission::Skip(_))) {
             skips[given.slot] += 1;
         }
         let mut counts = [0; 4];
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    fn at_work(&self, now: Moment) -> Vec<AtWork> {
+    fn at_work(&self, now: Moment) -> Vec<PersonProgress> {
         let round = self.round();
         let mut of: HashMap<PersonId, Vec<&GivenAnswer>> = HashMap::new();
         for given in round.into_iter().flat_map(|round| round.answers.values()) {
@@ -144,17 +144,17 @@ impl State {
         let at_work = |somebody: &Person| {
             let id = somebody.id;
             let said = of.remove(&id).unwrap_or_default();
-            let stands = |given: &&&GivenAnswer| given.standing == super::Standing::Stands;
+            let stands = |given: &&&GivenAnswer| given.standing == super::AnswerStatus::Stands;
             let standing: Vec<&&GivenAnswer> = said.iter().filter(stands).collect();
-            let skips = |given: &&&GivenAnswer| matches!(*given.said, Said::Skip(_));
+            let skips = |given: &&&GivenAnswer| matches!(*given.said, Submission::Skip(_));
             let returned =
-                |given: &&&GivenAnswer| matches!(given.standing, super::Standing::Returned(_));
+                |given: &&&GivenAnswer| matches!(given.standing, super::AnswerStatus::Returned(_));
             let skipped = standing.iter().filter(|given| skips(given)).count();
             let holds = round.and_then(|round| {
                 let at = round.is_open().then(|| round.kept(id, now.tick).next()).flatten()?;
                 Some(round.slots[at].task.id.clone())
             });
-            AtWork {
+            PersonProgress {
                 person: self.view_of(id),
                 links: somebody.links(now.wall).collect(),
                 answered: standing.len() - skipped,
@@ -174,11 +174,11 @@ impl State {
 /// Recent answers per hour.
 fn rate(given: &[&GivenAnswer], now: Millis) -> Option<f64> {
     let first = given.iter().map(|given| given.first_tick).min()?;
-    let since = first.max(now - OF_LATE);
+    let since = first.max(now - RATE_WINDOW);
     let late = given.iter().filter(|given| given.first_tick >= since).count();
     // The clock starts at the first answer, so that answer itself does not count.
-    let (late, time) = if since == first { (late - 1, now - first) } else { (late, OF_LATE) };
-    (time >= LEAST && late > 0).then(|| late as f64 * 3_600_000.0 / time as f64)
+    let (late, time) = if since == first { (late - 1, now - first) } else { (late, RATE_WINDOW) };
+    (time >= SHORTEST_WINDOW && late > 0).then(|| late as f64 * 3_600_000.0 / time as f64)
 }
 
 fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
@@ -216,10 +216,10 @@ fn agreement(round: &Round) -> Agreement {
 }
 
 /// The words of an answer; an image counts as one word.
-fn texts(said: &Said) -> Vec<Vec<String>> {
+fn texts(said: &Submission) -> Vec<Vec<String>> {
     match said {
-        Said::Captions(captions) => captions.iter().map(|caption| words(caption)).collect(),
-        Said::Image(image) => vec![vec![image.clone()]],
-        Said::Skip(_) => Vec::new(),
+        Submission::Captions(captions) => captions.iter().map(|caption| words(caption)).collect(),
+        Submission::Image(image) => vec![vec![image.clone()]],
+        Submission::Skip(_) => Vec::new(),
     }
 }

@@ -5,9 +5,9 @@ use serde::Serialize;
 use crate::event::{Millis, PersonId, Role};
 
 /// How long a link signs in. Sessions that it began may last longer.
-pub(crate) const LINK: Millis = 30 * DAY;
+pub(crate) const LINK_LIFETIME: Millis = 30 * DAY;
 /// Shortest remaining time of a link that is given out.
-pub(crate) const USEFUL: Millis = 7 * DAY;
+pub(crate) const SHORTEST_LINK: Millis = 7 * DAY;
 /// Most valid links of a person; more are a mistake.
 pub(crate) const MOST_LINKS: usize = 20;
 const DAY: Millis = 24 * 60 * 60 * 1000;
@@ -53,7 +53,7 @@ impl Person {
     }
 
     pub(super) fn add_link(&mut self, at: Millis) {
-        self.links.push(Link { until: at + LINK, revoked: false });
+        self.links.push(Link { until: at + LINK_LIFETIME, revoked: false });
     }
 
     pub(super) fn revoke_link(&mut self, link: u32) {
@@ -109,12 +109,17 @@ mod tests {
         let numbers =
             |ann: &Person, now| ann.links(now).map(|link| link.number).collect::<Vec<_>>();
         assert_eq!(numbers(&ann, DAY), [0, 1]);
-        assert_eq!(numbers(&ann, LINK), [1], "the first one is too old");
-        assert!(!ann.lets_in(0, LINK) && ann.lets_in(1, LINK) && !ann.lets_in(2, 0));
+        assert_eq!(numbers(&ann, LINK_LIFETIME), [1], "the first one is too old");
+        assert!(
+            !ann.lets_in(0, LINK_LIFETIME) && ann.lets_in(1, LINK_LIFETIME) && !ann.lets_in(2, 0)
+        );
         // A session outlasts its link, but not the revocation of it.
-        assert!(ann.stays_in(0, LINK + DAY, LINK));
+        assert!(ann.stays_in(0, LINK_LIFETIME + DAY, LINK_LIFETIME));
         ann.revoke_link(0);
-        assert!(!ann.stays_in(0, LINK + DAY, LINK) && ann.stays_in(1, LINK + DAY, LINK));
+        assert!(
+            !ann.stays_in(0, LINK_LIFETIME + DAY, LINK_LIFETIME)
+                && ann.stays_in(1, LINK_LIFETIME + DAY, LINK_LIFETIME)
+        );
         ann.revoke_all_links();
         assert!(!ann.lets_in(1, 0));
     }

@@ -1,6 +1,6 @@
-//! The quality of what people said: answers that look odd, and numbers about each person.
+//! The quality of answers: alerts about odd ones, and numbers about each person.
 //!
-//! [`State::evidence`] copies what is needed, so that the comparisons hold up nobody.
+//! [`State::evidence`] copies its inputs, so that the comparisons do not block requests.
 
 mod alerts;
 
@@ -11,35 +11,35 @@ use nextpair_data::queue::{Provenance, Task};
 use serde::Serialize;
 
 use super::views::PersonView;
-use super::{Person, Review, Round, Standing, State};
-use crate::event::{PersonId, Said, Seq};
+use super::{AnswerStatus, Person, Review, Round, State};
+use crate::event::{PersonId, Seq, Submission};
 use crate::gold::agreement;
 use crate::word_overlap::{word_overlap, words};
 
 /// Only this many latest answers are compared with each other.
 const COMPARED: usize = 1000;
 
-/// What is known about the answers of the last round, and about people.
+/// A copy of what quality is computed from: the answers of the last round, and counts by person.
 #[derive(Debug)]
 pub(crate) struct Evidence {
     /// The number of the last event.
     pub(crate) seq: Seq,
     /// The latest standing answers, the oldest first.
-    answers: Vec<Given>,
+    answers: Vec<ComparedAnswer>,
     people: Vec<(PersonView, Counts)>,
 }
 
 /// An answer that stands.
 #[derive(Debug)]
-pub(crate) struct Given {
+pub(crate) struct ComparedAnswer {
     seq: Seq,
     task: Arc<Task>,
     person: PersonId,
-    said: Arc<Said>,
+    said: Arc<Submission>,
     /// The words of each caption.
     words: Vec<Vec<String>>,
     seconds: Option<f64>,
-    /// Whether a lead or a reviewer wrote it, who is not judged here.
+    /// Whether a lead or a reviewer wrote it: such answers raise no alerts.
     edited: bool,
     provenance: Option<Provenance>,
     gold: Option<f64>,
@@ -64,7 +64,7 @@ pub(crate) struct Alert {
     pub(crate) kind: &'static str,
     pub(crate) answer: Seq,
     pub(crate) item: String,
-    pub(crate) said: Said,
+    pub(crate) said: Submission,
     pub(crate) person: PersonId,
     pub(crate) message: String,
     /// The answer that it is like.
@@ -95,17 +95,17 @@ impl State {
     /// Copies what the quality is computed from.
     pub(crate) fn evidence(&self) -> Evidence {
         let given = |round: &Round| {
-            let mut latest: Vec<Given> = round
+            let mut latest: Vec<ComparedAnswer> = round
                 .standing_by_age()
                 .rev()
                 .take(COMPARED)
                 .map(|given| {
                     let slot = &round.slots[given.slot];
                     let captions = match &*given.said {
-                        Said::Captions(captions) => &captions[..],
+                        Submission::Captions(captions) => &captions[..],
                         _ => &[],
                     };
-                    Given {
+                    ComparedAnswer {
                         seq: given.seq,
                         task: Arc::clone(&slot.task),
                         person: given.person,
@@ -140,8 +140,8 @@ impl State {
         {
             let counts = of.entry(given.person).or_default();
             match given.standing {
-                Standing::Returned(_) => counts.returned += 1,
-                Standing::Stands => {
+                AnswerStatus::Returned(_) => counts.returned += 1,
+                AnswerStatus::Stands => {
                     match given.review {
                         Review::Accepted(_) => counts.reviewed += 1,
                         Review::Corrected(_) => {
@@ -162,7 +162,7 @@ impl State {
                         counts.gold_score = Some(*total / counts.gold_answers as f64);
                     }
                 }
-                Standing::Undone | Standing::Replaced => {}
+                AnswerStatus::Undone | AnswerStatus::Replaced => {}
             }
         }
         of
@@ -172,14 +172,14 @@ impl State {
 /// Compares the answers with each other.
 pub(crate) fn quality(evidence: &Evidence) -> Quality {
     let alerts = alerts::alerts(&evidence.answers);
-    let mut of_item: BTreeMap<&str, Vec<&Given>> = BTreeMap::new();
+    let mut of_item: BTreeMap<&str, Vec<&ComparedAnswer>> = BTreeMap::new();
     for given in &evidence.answers {
         of_item.entry(&given.task.id).or_default().push(given);
     }
     let mut overlaps: HashMap<PersonId, (usize, Vec<f64>)> = HashMap::new();
     for given in &evidence.answers {
-        // What a program said is nobody's agreement.
-        let own = |given: &Given| given.provenance != Some(Provenance::Accepted);
+        // Accepted suggestions do not count as agreement.
+        let own = |given: &ComparedAnswer| given.provenance != Some(Provenance::Accepted);
         let others = of_item[given.task.id.as_str()].iter();
         let others: Vec<_> =
             others.filter(|other| other.person != given.person && own(other)).collect();

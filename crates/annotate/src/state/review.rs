@@ -1,20 +1,20 @@
-//! Review: which answers somebody else is to look at, and what came of it.
+//! Review: which answers are sampled for review, and its outcomes.
 
 use sha2::{Digest, Sha256};
 
 use super::{GivenAnswer, Round, State};
 use crate::event::{Event, EventKind, PersonId, Role, Seq};
 
-/// Whether somebody else has looked at an answer.
+/// The review state of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Review {
-    /// Nobody is to look at it.
+    /// It is not sampled for review.
     NotWanted,
-    /// It is not finished before somebody has.
+    /// It waits for review, and is not finished before.
     Waiting,
-    /// Somebody found it good.
+    /// A reviewer accepted it.
     Accepted(Option<PersonId>),
-    /// Somebody said it better.
+    /// A reviewer corrected it.
     Corrected(PersonId),
 }
 
@@ -31,17 +31,17 @@ impl Review {
 }
 
 impl State {
-    /// Returns whether somebody is to look at the answer of an event. Leads are trusted.
+    /// Returns whether the answer of an event needs review. Leads are trusted.
     pub(super) fn wants_review(&self, event: &Event) -> bool {
         let EventKind::Answered { item, person, .. } = &event.kind else { return false };
         let leads = self.people.get(person).is_some_and(|person| person.role == Role::Lead);
         let Some(round) = self.round().filter(|_| !leads) else { return false };
-        // What is known needs no second pair of eyes.
+        // Gold is scored against known answers instead.
         let is_gold = round.slot(item).is_some_and(|slot| slot.gold.is_some());
         !is_gold && round.is_sampled(item, self.review_share)
     }
 
-    /// The answers of all rounds that wait for somebody other than this person, the oldest first.
+    /// The answers of all rounds that wait for review by this person, the oldest first.
     pub(crate) fn to_review(&self, person: PersonId) -> Vec<Seq> {
         let waiting = self
             .rounds
@@ -52,16 +52,15 @@ impl State {
 }
 
 impl Round {
-    /// Returns whether answers about an item are to be reviewed, for this share of all items. It
-    /// depends on the item and on the tasks of the round, so nobody can tell it from outside, and a
-    /// second answer meets the same fate as the first.
+    /// Returns whether answers about an item are sampled for review, for this share of all items. It depends on the item
+    /// and on the tasks of the round: annotators cannot predict it, and all answers to an item are treated alike.
     pub(crate) fn is_sampled(&self, item: &str, share: f64) -> bool {
         let hash = Sha256::digest(format!("review {} {item}", self.fingerprint));
         let drawn = hash.iter().take(6).fold(0, |drawn, &byte| drawn << 8 | u64::from(byte));
         (drawn as f64) < share * (1u64 << 48) as f64
     }
 
-    /// The answers that stand and wait for nobody, without those to gold.
+    /// The standing answers that need no more review, without those to gold.
     pub(crate) fn finished(&self) -> impl Iterator<Item = &GivenAnswer> {
         let asked = |given: &&GivenAnswer| self.slots[given.slot].gold.is_none();
         self.standing().filter(asked).filter(|given| given.review != Review::Waiting)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nextpair_data::queue::{Provenance, Task, same_picks};
 
-use crate::event::{Event, EventKind, GoldTask, Millis, PersonId, Said, Seq};
+use crate::event::{Event, EventKind, GoldTask, Millis, PersonId, Seq, Submission};
 use crate::source::Batch;
 use crate::state::{Flag, Review};
 
@@ -26,7 +26,7 @@ pub(crate) struct Round {
     pub(super) hands: HashMap<PersonId, Vec<usize>>,
     /// Slots by their number of standing answers, so that those with room are found quickly.
     pub(super) by_answers: BTreeMap<usize, BTreeSet<usize>>,
-    /// Standing answers that somebody else is to look at.
+    /// Standing answers that wait for review.
     pub(super) waiting: BTreeSet<Seq>,
     /// What people asked the lead, by the number of the event.
     pub(crate) flags: BTreeMap<Seq, Flag>,
@@ -86,10 +86,10 @@ pub(crate) struct GivenAnswer {
     /// The tick of that time.
     pub(crate) first_tick: Millis,
     pub(crate) seconds: Option<f64>,
-    pub(crate) said: Arc<Said>,
+    pub(crate) said: Arc<Submission>,
     /// What was suggested when it was given.
     pub(crate) suggested: Arc<[String]>,
-    pub(crate) standing: Standing,
+    pub(crate) standing: AnswerStatus,
     pub(crate) review: Review,
     /// Whether a lead found nothing wrong with it, however odd it looks.
     pub(crate) dismissed: bool,
@@ -97,7 +97,7 @@ pub(crate) struct GivenAnswer {
 
 /// Whether an answer counts, and if not, why.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Standing {
+pub(crate) enum AnswerStatus {
     Stands,
     /// Withdrawn by its author.
     Undone,
@@ -108,7 +108,7 @@ pub(crate) enum Standing {
 }
 
 impl GivenAnswer {
-    /// What its author made of the suggestion, for each caption; nothing where none was made.
+    /// The provenance of a caption: what its author made of the suggestion; `None` without one.
     pub(crate) fn provenance(&self, caption: &str) -> Option<Provenance> {
         match () {
             () if self.suggested.is_empty() => None,
@@ -119,7 +119,7 @@ impl GivenAnswer {
 
     /// The same for the whole answer: edited if one caption is.
     pub(crate) fn provenance_of_all(&self) -> Option<Provenance> {
-        let Said::Captions(captions) = &*self.said else { return None };
+        let Submission::Captions(captions) = &*self.said else { return None };
         let mut each = captions.iter().map(|caption| self.provenance(caption));
         let all_accepted = each.all(|one| one == Some(Provenance::Accepted));
         let nothing = self.suggested.is_empty();
@@ -218,7 +218,7 @@ impl Round {
 
     /// The answers that stand, the oldest first. Cheaper than by task: nothing is looked up.
     pub(crate) fn standing_by_age(&self) -> impl DoubleEndedIterator<Item = &GivenAnswer> {
-        self.answers.values().filter(|given| given.standing == Standing::Stands)
+        self.answers.values().filter(|given| given.standing == AnswerStatus::Stands)
     }
 
     /// Returns whether every task has all wanted answers.
@@ -315,12 +315,12 @@ impl Round {
         let mut said = self.slots[at].said.iter().rev().map(|seq| &self.answers[seq]);
         let last = said.find(|given| given.person == person)?;
         match last.standing {
-            Standing::Undone | Standing::Returned(_) => Some(last),
-            Standing::Stands | Standing::Replaced => None,
+            AnswerStatus::Undone | AnswerStatus::Returned(_) => Some(last),
+            AnswerStatus::Stands | AnswerStatus::Replaced => None,
         }
     }
 
-    /// Applies an event of this round. `looked_at` says whether somebody else is to look at it.
+    /// Applies an event of this round. `looked_at` says whether its answer needs review.
     pub(crate) fn apply(&mut self, event: &Event, looked_at: bool) {
         match &event.kind {
             EventKind::Leased { item, person, until } => {
@@ -344,7 +344,7 @@ impl Round {
                 let first = old.map(|old| (old.first_at, old.first_tick));
                 let (first_at, first_tick) = first.unwrap_or((event.at, event.tick));
                 if let Some(old) = replaces {
-                    self.fall(*old, Standing::Replaced);
+                    self.fall(*old, AnswerStatus::Replaced);
                 }
                 let edited_by = event.by.filter(|by| by != person);
                 let review = match edited_by {
@@ -366,7 +366,7 @@ impl Round {
                     seconds: *seconds,
                     said: Arc::clone(said),
                     suggested: Arc::clone(&self.slots[at].suggested),
-                    standing: Standing::Stands,
+                    standing: AnswerStatus::Stands,
                     review,
                     dismissed: false,
                 };
@@ -392,11 +392,12 @@ impl Round {
                 self.resolve_flag(event, *flag, note, *until);
             }
             EventKind::Undone { answer, .. } => {
-                self.fall(*answer, Standing::Undone);
+                self.fall(*answer, AnswerStatus::Undone);
                 self.changed = event.tick;
             }
             EventKind::Returned { answer, note, until, .. } => {
-                if let Some((at, person)) = self.fall(*answer, Standing::Returned(note.clone())) {
+                if let Some((at, person)) = self.fall(*answer, AnswerStatus::Returned(note.clone()))
+                {
                     let lease = lease(event, person, *until);
                     self.lease(at, Lease { returned: true, ..lease });
                 }
@@ -438,7 +439,7 @@ impl Round {
     }
 
     /// Makes an answer not stand any more. Returns its task and its author.
-    fn fall(&mut self, answer: Seq, standing: Standing) -> Option<(usize, PersonId)> {
+    fn fall(&mut self, answer: Seq, standing: AnswerStatus) -> Option<(usize, PersonId)> {
         let given = self.answers.get_mut(&answer)?;
         given.standing = standing;
         self.waiting.remove(&answer);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::acts::Record;
 use super::{Act, State, Terms};
-use crate::event::{GoldTask, Millis, Moment, PersonId, Role, Said};
+use crate::event::{GoldTask, Millis, Moment, PersonId, Role, Submission};
 
 const PEOPLE: i64 = 4;
 const TASKS: usize = 5;
@@ -60,11 +60,11 @@ fn act(step: &Step, state: &State) -> Act {
             // Mostly their current task, sometimes any other.
             let held = held(state, step.by).filter(|_| !step.number.is_multiple_of(4));
             let item = held.unwrap_or(item);
-            let said = Said::Captions(vec![format!("person {} about {item}", step.by)]);
+            let said = Submission::Captions(vec![format!("person {} about {item}", step.by)]);
             Act::Submit { key, item, said, accept: step.number.is_multiple_of(3) }
         }
         5 => Act::Undo { key, answer },
-        6 => Act::Revise { key, answer, said: Said::Captions(vec!["said better".into()]) },
+        6 => Act::Revise { key, answer, said: Submission::Captions(vec!["said better".into()]) },
         7 => Act::Return { key, answer, note: "again".into() },
         8 => Act::Renew { item },
         11 => Act::Accept { key, answer },
@@ -125,8 +125,8 @@ proptest! {
                 for seq in &slot.standing {
                     let (given, item) = (&round.answers[seq], &slot.task.id);
                     let own = format!("person {} about {item}", given.person);
-                    let revised = Said::Captions(vec!["said better".into()]);
-                    prop_assert!(*given.said == Said::Captions(vec![own]) || *given.said == revised);
+                    let revised = Submission::Captions(vec!["said better".into()]);
+                    prop_assert!(*given.said == Submission::Captions(vec![own]) || *given.said == revised);
                 }
                 counted += authors.len();
                 let open = round.flags.values().filter(|flag| flag.resolved.is_none());

@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::gold::agreement;
 
-use super::{GivenAnswer, Review, Round, Slot, Standing, State, Terms};
-use crate::event::{Draft, Millis, Moment, PersonId, Role, Said, Seq};
+use super::{AnswerStatus, GivenAnswer, Review, Round, Slot, State, Terms};
+use crate::event::{Draft, Millis, Moment, PersonId, Role, Seq, Submission};
 
 /// The task of a person, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NextView {
-    pub(crate) task: Option<InHand>,
+    pub(crate) task: Option<CurrentTask>,
     pub(crate) none: Option<&'static str>,
 }
 
 /// A task of a person.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct InHand {
+pub(crate) struct CurrentTask {
     pub(crate) task: Arc<Task>,
     pub(crate) rank: usize,
     /// Wall time since 1970.
@@ -86,7 +86,7 @@ pub(crate) struct AnswerView {
     pub(crate) answer: Seq,
     pub(crate) round: i64,
     pub(crate) item: String,
-    pub(crate) said: Said,
+    pub(crate) said: Submission,
     pub(crate) person: PersonView,
     pub(crate) at: Millis,
     pub(crate) first_at: Millis,
@@ -103,7 +103,7 @@ pub(crate) struct AnswerView {
 
 /// A filter of answers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Which {
+pub(crate) struct AnswerFilter {
     pub(crate) limit: usize,
     pub(crate) before: Option<Seq>,
     pub(crate) person: Option<PersonId>,
@@ -123,7 +123,7 @@ pub(crate) enum TaskState {
 
 /// A filter of the tasks in the queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct QueuePage {
+pub(crate) struct QueueFilter {
     pub(crate) state: Option<TaskState>,
     pub(crate) offset: usize,
     pub(crate) limit: usize,
@@ -161,11 +161,11 @@ impl State {
         let slot = &round.slots[at];
         let before = round.taken_back(at, person);
         let note = before.and_then(|given| match &given.standing {
-            Standing::Returned(note) => Some(note.clone()),
+            AnswerStatus::Returned(note) => Some(note.clone()),
             _ => None,
         });
         let typed = self.drafts.get(&(person, slot.task.id.clone())).cloned();
-        let task = InHand {
+        let task = CurrentTask {
             task: Arc::clone(&slot.task),
             rank: round.rank(at),
             lease_until: slot.lease_of(person).map_or(0, |lease| now.wall_of(lease.until)),
@@ -193,7 +193,7 @@ impl State {
     }
 
     /// Answers, the newest first.
-    pub(crate) fn answers(&self, which: &Which) -> Vec<AnswerView> {
+    pub(crate) fn answers(&self, which: &AnswerFilter) -> Vec<AnswerView> {
         let last = self.round().map_or(0, |round| round.number);
         let rounds = self.rounds.iter().rev();
         let rounds = rounds.filter(|round| !which.this_round || round.number == last);
@@ -215,16 +215,16 @@ impl State {
 
     fn answer_view(&self, round: &Round, given: &GivenAnswer) -> AnswerView {
         let (state, note) = match &given.standing {
-            Standing::Stands => ("stands", None),
-            Standing::Undone => ("undone", None),
-            Standing::Returned(note) => ("returned", Some(note.clone())),
-            Standing::Replaced => ("replaced", None),
+            AnswerStatus::Stands => ("stands", None),
+            AnswerStatus::Undone => ("undone", None),
+            AnswerStatus::Returned(note) => ("returned", Some(note.clone())),
+            AnswerStatus::Replaced => ("replaced", None),
         };
         AnswerView {
             answer: given.seq,
             round: round.number,
             item: round.slots[given.slot].task.id.clone(),
-            said: Said::clone(&given.said),
+            said: Submission::clone(&given.said),
             person: self.view_of(given.person),
             at: given.at,
             first_at: given.first_at,
@@ -241,7 +241,7 @@ impl State {
     /// Tasks of the last round in the order of the queue, and the number of tasks in this state.
     pub(crate) fn queue(
         &self,
-        page: QueuePage,
+        page: QueueFilter,
         terms: Terms,
         now: Millis,
     ) -> (usize, Vec<QueueTask>) {
@@ -272,11 +272,11 @@ impl State {
     pub(crate) fn said(&self, round: &Round) -> Vec<queue::Answer> {
         let answers = round.finished().flat_map(|given| {
             let said = match &*given.said {
-                Said::Captions(captions) => {
+                Submission::Captions(captions) => {
                     captions.iter().cloned().map(queue::AnswerContent::Caption).collect()
                 }
-                Said::Image(image) => vec![queue::AnswerContent::Image(image.clone())],
-                Said::Skip(reason) => vec![queue::AnswerContent::Skip(reason.clone())],
+                Submission::Image(image) => vec![queue::AnswerContent::Image(image.clone())],
+                Submission::Skip(reason) => vec![queue::AnswerContent::Skip(reason.clone())],
             };
             let id = &round.slots[given.slot].task.id;
             let annotator = Some(self.name_of(given.person));
@@ -301,7 +301,7 @@ impl Round {
         for given in self.standing_by_age() {
             let outcome = match (given.review, &*given.said) {
                 (Review::Waiting, _) => Outcome::Unreviewed,
-                (_, Said::Skip(_)) => Outcome::Refused,
+                (_, Submission::Skip(_)) => Outcome::Refused,
                 _ => Outcome::Answered,
             };
             outcomes[given.slot] = outcomes[given.slot].min(outcome);
@@ -331,7 +331,7 @@ impl Round {
     }
 
     pub(super) fn state_of(&self, slot: &Slot, terms: Terms, now: Millis) -> TaskState {
-        let skips = |seq: &&Seq| matches!(*self.answers[*seq].said, Said::Skip(_));
+        let skips = |seq: &&Seq| matches!(*self.answers[*seq].said, Submission::Skip(_));
         slot.state(slot.standing.iter().filter(skips).count(), terms, now)
     }
 }
@@ -349,10 +349,10 @@ impl Slot {
 }
 
 /// Turns an answer into the draft of the next one.
-fn as_draft(said: &Said) -> Draft {
+fn as_draft(said: &Submission) -> Draft {
     match said {
-        Said::Captions(captions) => Draft { captions: captions.clone(), image: None },
-        Said::Image(image) => Draft { captions: Vec::new(), image: Some(image.clone()) },
-        Said::Skip(_) => Draft::default(),
+        Submission::Captions(captions) => Draft { captions: captions.clone(), image: None },
+        Submission::Image(image) => Draft { captions: Vec::new(), image: Some(image.clone()) },
+        Submission::Skip(_) => Draft::default(),
     }
 }

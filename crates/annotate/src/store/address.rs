@@ -55,8 +55,8 @@ fn sqlite_url(path: &str) -> String {
     address + "?mode=rw"
 }
 
-/// Makes the file readable only by its owner: it holds the key that signs sessions. On Windows whoever may read its
-/// folder may read it.
+/// Makes the file readable only by its owner: it holds the key that signs sessions. On Windows it has the permissions
+/// of its folder.
 fn make_private(path: &Path) -> Result<(), nextpair_data::Error> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(false);
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_are_not_told() {
+    fn passwords_are_not_shown() {
         for (url, told) in [
             ("postgres://ann:secret@db.example/captions?x=1", "postgres://ann@db.example/captions"),
             ("postgres://ann:se@cret@db/captions", "postgres://ann@db/captions"),

@@ -10,7 +10,7 @@ use sqlx::{AnyConnection, Connection};
 use super::address::Address;
 
 /// Time limit for connecting.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// SQLite settings. An answer is acknowledged only when it would survive a power loss. A statement
 /// that finds the file locked fails soon, and [`Connector::unlocked`] retries often: SQLite's own
@@ -68,7 +68,7 @@ impl Connector {
             }
             Ok(connection)
         };
-        tokio::time::timeout(PATIENCE, connect).await.unwrap_or_else(|_| Err(silence(PATIENCE)))
+        tokio::time::timeout(TIMEOUT, connect).await.unwrap_or_else(|_| Err(silence(TIMEOUT)))
     }
 
     /// Executes a statement, retrying while another process holds the lock.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use sqlx::AnyConnection;
 
 use super::connector::{ConnectionSlot, Connector};
-use super::news::{News, read_news};
 use super::rows::{self, Row};
 use super::seal::Head;
+use super::updates::{Updates, read_updates};
 use super::{StoreError, patiently, tables};
 use crate::state::Record;
 
@@ -27,17 +27,17 @@ impl EventLog {
     }
 
     /// The next page of events after the known ones. If the head is unchanged there are none.
-    pub(crate) async fn news(&mut self, known: &Head) -> Result<News, StoreError> {
+    pub(crate) async fn updates(&mut self, known: &Head) -> Result<Updates, StoreError> {
         let connector = Arc::clone(&self.connector);
         let slot = &mut self.slot;
-        let (news, connection) = patiently(async {
+        let (updates, connection) = patiently(async {
             let mut connection = slot.take(&connector).await?;
             let head = tables::head(&mut connection).await?;
-            Ok((read_news(&mut connection, known, &head).await?, connection))
+            Ok((read_updates(&mut connection, known, &head).await?, connection))
         })
         .await?;
         self.slot.give_back(connection);
-        Ok(news)
+        Ok(updates)
     }
 
     /// Takes a turn while no other process writes: reads new events, calls `decide` to make a
@@ -49,7 +49,7 @@ impl EventLog {
     pub(crate) async fn turn(
         &mut self,
         known: &Head,
-        decide: impl FnOnce(News) -> Record,
+        decide: impl FnOnce(Updates) -> Record,
     ) -> Result<(Head, Record), StoreError> {
         let doubt = std::mem::replace(&mut self.doubt, true);
         let connector = Arc::clone(&self.connector);
@@ -81,18 +81,18 @@ async fn take_turn(
     connection: &mut AnyConnection,
     connector: &Connector,
     known: &Head,
-    decide: impl FnOnce(News) -> Record,
+    decide: impl FnOnce(Updates) -> Record,
 ) -> Result<(Head, Record), StoreError> {
     tables::begin(connection, connector).await?;
     let head = tables::head(connection).await?;
-    let mut news = News { head: known.clone(), ..News::default() };
-    while news.head != head {
-        let more = read_news(connection, &news.head, &head).await?;
-        news.record.add(more.record);
-        news.head = more.head;
+    let mut updates = Updates { head: known.clone(), ..Updates::default() };
+    while updates.head != head {
+        let more = read_updates(connection, &updates.head, &head).await?;
+        updates.record.add(more.record);
+        updates.head = more.head;
     }
-    let mut stored = news.head.clone();
-    let record = decide(news);
+    let mut stored = updates.head.clone();
+    let record = decide(updates);
     if record.is_empty() {
         tables::execute(connection, "ROLLBACK").await?;
         return Ok((stored, record));

@@ -3,7 +3,7 @@
 use nextpair_data::Side;
 use serde_json::json;
 
-use super::world::{MINUTE, Shows, World, on_both, on_sqlite};
+use super::world::{Credentials, MINUTE, World, on_both, on_sqlite};
 use crate::Settings;
 
 fn as_is(_: &mut Settings) {}
@@ -11,7 +11,7 @@ fn as_is(_: &mut Settings) {}
 /// Opens a person's link in a browser; returns the cookie and the redirect.
 async fn sign_in(world: &World, who: &str) -> (String, String) {
     let line = format!("GET /join/{}", world.token(who));
-    let reply = world.ask(&Shows::Nothing, &line, None).await;
+    let reply = world.ask(&Credentials::Nothing, &line, None).await;
     assert_eq!(reply.status, 303);
     let cookie = reply.headers["set-cookie"].to_str().unwrap().to_owned();
     assert!(cookie.contains("; HttpOnly; SameSite=Lax"), "{cookie}");
@@ -20,7 +20,7 @@ async fn sign_in(world: &World, who: &str) -> (String, String) {
 }
 
 async fn csrf(world: &World, cookie: &str) -> String {
-    let me = world.ask(&Shows::Cookie(cookie.into(), None), "GET /api/me", None).await.ok();
+    let me = world.ask(&Credentials::Cookie(cookie.into(), None), "GET /api/me", None).await.ok();
     me["csrf"].as_str().unwrap().to_owned()
 }
 
@@ -31,7 +31,7 @@ fn a_link_signs_in() {
         assert_eq!(page, "/");
         assert_eq!(sign_in(&world, "lead").await.1, "/lead");
         let token = csrf(&world, &cookie).await;
-        let with = |csrf: Option<&str>| Shows::Cookie(cookie.clone(), csrf.map(Into::into));
+        let with = |csrf: Option<&str>| Credentials::Cookie(cookie.clone(), csrf.map(Into::into));
         // A change needs the CSRF token of this session.
         let (other, _) = sign_in(&world, "lead").await;
         let foreign = csrf(&world, &other).await;
@@ -49,7 +49,7 @@ fn a_link_signs_in() {
 }
 
 #[test]
-fn forged_and_expired_cookies_are_nobody() {
+fn forged_and_expired_cookies_are_refused() {
     on_both(as_is, async |world| {
         let (cookie, _) = sign_in(&world, "ann").await;
         let (words, signature) = cookie.rsplit_once('.').unwrap();
@@ -65,18 +65,22 @@ fn forged_and_expired_cookies_are_nobody() {
         ];
         for forged in forged {
             let refused =
-                world.ask(&Shows::Cookie(forged.clone(), None), "GET /api/me", None).await;
+                world.ask(&Credentials::Cookie(forged.clone(), None), "GET /api/me", None).await;
             assert_eq!(refused.refusal(), (401, "sign_in".into()), "{forged}");
         }
         for token in ["", "x", "1.0.x", &cookie] {
-            let refused = world.ask(&Shows::Token(token.into()), "GET /api/me", None).await;
+            let refused = world.ask(&Credentials::Token(token.into()), "GET /api/me", None).await;
             assert_eq!(refused.status, 401, "{token}");
             let line = format!("GET /join/{token}");
             assert!(
-                !world.ask(&Shows::Nothing, &line, None).await.headers.contains_key("set-cookie")
+                !world
+                    .ask(&Credentials::Nothing, &line, None)
+                    .await
+                    .headers
+                    .contains_key("set-cookie")
             );
         }
-        let shows = Shows::Cookie(cookie, None);
+        let shows = Credentials::Cookie(cookie, None);
         world.pass(13 * 24 * 60 * MINUTE);
         assert_eq!(world.ask(&shows, "GET /api/me", None).await.status, 200);
         world.pass(2 * 24 * 60 * MINUTE);
@@ -92,7 +96,7 @@ fn forged_and_expired_cookies_are_nobody() {
 fn links_end() {
     on_both(as_is, async |world| {
         let (cookie, _) = sign_in(&world, "ann").await;
-        let (old, shows) = (world.as_("ann"), Shows::Cookie(cookie, None));
+        let (old, shows) = (world.as_("ann"), Credentials::Cookie(cookie, None));
         let ann = world.app.state().named("ann").unwrap().id;
         let renewed =
             world.post("lead", &format!("/api/lead/people/{ann}/link"), json!({})).await.ok();
@@ -100,12 +104,18 @@ fn links_end() {
             assert_eq!(world.ask(shows, "GET /api/me", None).await.status, 401);
         }
         let token = renewed["link"].as_str().unwrap().rsplit_once('/').unwrap().1;
-        assert_eq!(world.ask(&Shows::Token(token.into()), "GET /api/me", None).await.status, 200);
+        assert_eq!(
+            world.ask(&Credentials::Token(token.into()), "GET /api/me", None).await.status,
+            200
+        );
         let item = world.next("ann").await.unwrap();
         let remove = format!("DELETE /api/lead/people/{ann}");
         assert_eq!(world.ask(&world.as_("ben"), &remove, None).await.refusal().0, 403);
         assert_eq!(world.ask(&world.as_("lead"), &remove, None).await.status, 204);
-        assert_eq!(world.ask(&Shows::Token(token.into()), "GET /api/me", None).await.status, 401);
+        assert_eq!(
+            world.ask(&Credentials::Token(token.into()), "GET /api/me", None).await.status,
+            401
+        );
         assert_eq!(world.next("ben").await.unwrap(), item, "what she had is free");
         assert_eq!(world.ask(&world.as_("lead"), &remove, None).await.refusal().0, 404);
         let last = world.ask(&world.as_("lead"), "DELETE /api/lead/people/1", None).await;
@@ -128,7 +138,7 @@ fn links_end() {
 }
 
 #[test]
-fn annotators_do_not_lead() {
+fn annotators_cannot_use_the_routes_of_leads() {
     on_sqlite(Side::Image, as_is, async |world| {
         for line in [
             "GET /api/lead/overview",
@@ -143,7 +153,11 @@ fn annotators_do_not_lead() {
                 (403, "forbidden".into()),
                 "{line}"
             );
-            assert_eq!(world.ask(&Shows::Nothing, line, None).await.refusal().0, 401, "{line}");
+            assert_eq!(
+                world.ask(&Credentials::Nothing, line, None).await.refusal().0,
+                401,
+                "{line}"
+            );
         }
         for (line, body) in [
             ("PUT /api/lead/pause", json!({ "paused": true })),
@@ -175,17 +189,18 @@ fn only_names_of_this_machine_are_answered_on_loopback() {
             ("127.0.0.1.evil.example", 403),
             ("", 403),
         ] {
-            let reply = world.send(&Shows::Nothing, "GET /health", None, "", host).await;
+            let reply = world.send(&Credentials::Nothing, "GET /health", None, "", host).await;
             assert_eq!(reply.status, status, "{host}");
         }
     });
     let public =
         |settings: &mut Settings| settings.public_url = Some("https://captions.example/".into());
     on_sqlite(Side::Image, public, async |world| {
-        let reply = world.send(&Shows::Nothing, "GET /health", None, "", "captions.example").await;
+        let reply =
+            world.send(&Credentials::Nothing, "GET /health", None, "", "captions.example").await;
         assert_eq!(reply.status, 200);
         let line = format!("GET /join/{}", world.token("ann"));
-        let reply = world.ask(&Shows::Nothing, &line, None).await;
+        let reply = world.ask(&Credentials::Nothing, &line, None).await;
         assert!(reply.headers["set-cookie"].to_str().unwrap().ends_with("; Secure"));
         let made = world.post("lead", "/api/lead/people/1/links", json!({})).await.ok();
         let link = made["link"].as_str().unwrap();
@@ -199,20 +214,20 @@ fn nobody_signs_in_on_a_laptop_but_pages_elsewhere_stay_out() {
         Side::Image,
         |settings| settings.sign_in = false,
         async |world| {
-            assert_eq!(world.ask(&Shows::Nothing, "GET /lead", None).await.status, 200);
-            let me = world.ask(&Shows::Nothing, "GET /api/me", None).await.ok();
+            assert_eq!(world.ask(&Credentials::Nothing, "GET /lead", None).await.status, 200);
+            let me = world.ask(&Credentials::Nothing, "GET /api/me", None).await.ok();
             assert_eq!(me["person"]["role"], "lead");
-            let refused = world.ask(&Shows::Nothing, "POST /api/next", None).await;
+            let refused = world.ask(&Credentials::Nothing, "POST /api/next", None).await;
             assert_eq!(refused.refusal(), (403, "csrf".into()));
             let token = me["csrf"].as_str().unwrap().to_owned();
-            let shows = Shows::Cookie(String::new(), Some(token));
+            let shows = Credentials::Cookie(String::new(), Some(token));
             assert_eq!(world.ask(&shows, "POST /api/next", None).await.status, 200);
         },
     );
 }
 
 #[test]
-fn strangers_are_not_let_in_by_settings() {
+fn settings_that_admit_strangers_are_refused() {
     on_sqlite(Side::Image, as_is, async |world| {
         let check = |address: &str, change: &dyn Fn(&mut Settings)| {
             let mut settings = world.settings.clone();

@@ -3,7 +3,7 @@
 use nextpair_data::Side;
 use serde_json::{Value, json};
 
-use super::world::{Shows, on_both, on_sqlite};
+use super::world::{Credentials, on_both, on_sqlite};
 use crate::Settings;
 
 fn as_is(_: &mut Settings) {}
@@ -20,7 +20,7 @@ fn images_come_from_the_dataset_only() {
         );
         assert_eq!(image.headers["cache-control"], "private, max-age=3600");
         assert_eq!(
-            world.ask(&Shows::Nothing, &format!("GET /api/images/{item}"), None).await.status,
+            world.ask(&Credentials::Nothing, &format!("GET /api/images/{item}"), None).await.status,
             401
         );
         for path in [
@@ -54,7 +54,7 @@ fn images_come_from_the_dataset_only() {
 }
 
 #[test]
-fn whatever_people_write_is_text() {
+fn answers_and_names_are_plain_text() {
     on_both(as_is, async |world| {
         let evil =
             "</script><img src=x onerror=alert(1)> \u{202e}'; DROP TABLE nextpair_events; -- 😀";
@@ -172,7 +172,7 @@ fn every_answer_carries_the_policy() {
         for path in
             ["/", "/lead", "/health", "/assets/app.css", "/nothing", "/api/me", "/api/openapi.json"]
         {
-            let reply = world.ask(&Shows::Nothing, &format!("GET {path}"), None).await;
+            let reply = world.ask(&Credentials::Nothing, &format!("GET {path}"), None).await;
             let policy = reply.headers["content-security-policy"].to_str().unwrap();
             assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{path}");
             assert!(!policy.contains("unsafe"), "{policy}");
@@ -184,7 +184,7 @@ fn every_answer_carries_the_policy() {
 }
 
 #[test]
-fn too_much_is_too_much() {
+fn frequent_requests_are_throttled() {
     on_sqlite(Side::Image, as_is, async |world| {
         let mut refused = None;
         for _ in 0..300 {

@@ -3,7 +3,7 @@
 use nextpair_data::Side;
 use serde_json::Value;
 
-use super::world::{Shows, on_sqlite};
+use super::world::{Credentials, on_sqlite};
 
 #[test]
 fn what_the_document_says_is_there() {
@@ -11,7 +11,8 @@ fn what_the_document_says_is_there() {
         Side::Image,
         |_| {},
         async |world| {
-            let document = world.ask(&Shows::Nothing, "GET /api/openapi.json", None).await.ok();
+            let document =
+                world.ask(&Credentials::Nothing, "GET /api/openapi.json", None).await.ok();
             let mut count = 0;
             for (path, operations) in document["paths"].as_object().unwrap() {
                 for (method, operation) in operations.as_object().unwrap() {
@@ -22,7 +23,7 @@ fn what_the_document_says_is_there() {
                         .replace("{link}", "0")
                         .replace("{item}", "x");
                     let line = format!("{} {path}", method.to_uppercase());
-                    let reply = world.ask(&Shows::Nothing, &line, None).await;
+                    let reply = world.ask(&Credentials::Nothing, &line, None).await;
                     let open = operation["security"] == Value::Array(Vec::new());
                     assert_eq!(reply.status, if open { 200 } else { 401 }, "{line}");
                     count += 1;

@@ -184,7 +184,11 @@ fn health_is_that_something_can_be_stored() {
         |_| {},
         async |world| {
             let health = async || {
-                world.ask(&super::world::Shows::Nothing, "GET /health", None).await.status.as_u16()
+                world
+                    .ask(&super::world::Credentials::Nothing, "GET /health", None)
+                    .await
+                    .status
+                    .as_u16()
             };
             world.next("ann").await.unwrap();
             world.pass(2000);
@@ -208,7 +212,11 @@ fn health_fails_with_answers_that_cannot_be_stored_although_smaller_writes_can()
         |_| {},
         async |world| {
             let health = async || {
-                world.ask(&super::world::Shows::Nothing, "GET /health", None).await.status.as_u16()
+                world
+                    .ask(&super::world::Credentials::Nothing, "GET /health", None)
+                    .await
+                    .status
+                    .as_u16()
             };
             let item = world.next("ann").await.unwrap();
             assert_eq!(health().await, 200);

@@ -14,7 +14,7 @@ async fn change(world: &World, who: &str, text: &str, after: u32) -> super::worl
 }
 
 #[test]
-fn everybody_reads_every_version_once() {
+fn each_version_is_read_once() {
     on_both(
         |settings| settings.guidelines = Some("# Rules\r\n\r\nBe *brief*.\n".to_owned()),
         async |world| {

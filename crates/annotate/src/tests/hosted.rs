@@ -21,9 +21,9 @@ use super::world::on_sqlite;
 use crate::{Batch, HandOver, Log, Project, Server, Settings, Source};
 
 /// A source without batches.
-struct Nothing;
+struct NoBatches;
 
-impl Source for Nothing {
+impl Source for NoBatches {
     fn batch(&self) -> Result<Option<Batch>, Box<dyn Error + Send + Sync>> {
         Ok(None)
     }
@@ -34,7 +34,7 @@ impl Source for Nothing {
 }
 
 /// A running app, and the ways to end it.
-struct Hosted {
+struct RunningApp {
     address: SocketAddr,
     lead: String,
     shutdown: oneshot::Sender<()>,
@@ -49,7 +49,7 @@ async fn open(folder: &Path) -> Result<Server, crate::Error> {
         import_scenes(&scenes, &data, &()).unwrap();
     }
     let dataset = Dataset::open(&data).unwrap();
-    let project = Project { dataset, pool: Side::Image, source: Box::new(Nothing) };
+    let project = Project { dataset, pool: Side::Image, source: Box::new(NoBatches) };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let database = folder.join("db").join("answers.db");
     let settings = Settings {
@@ -59,7 +59,7 @@ async fn open(folder: &Path) -> Result<Server, crate::Error> {
     Server::open(listener, project, &settings).await
 }
 
-fn run(server: Server) -> Hosted {
+fn run(server: Server) -> RunningApp {
     let (shutdown, told) = oneshot::channel::<()>();
     let (cut_off, told_again) = oneshot::channel::<()>();
     let address = server.address();
@@ -76,7 +76,7 @@ fn run(server: Server) -> Hosted {
             told_again.await.unwrap();
         },
     ));
-    Hosted { address, lead, shutdown, cut_off, ended }
+    RunningApp { address, lead, shutdown, cut_off, ended }
 }
 
 fn hosted(test: impl AsyncFn(&Path)) {
@@ -96,7 +96,7 @@ async fn health(address: SocketAddr) -> String {
 }
 
 /// Starts a request whose body does not arrive, and waits until it is in progress.
-async fn unfinished(app: &Hosted) -> TcpStream {
+async fn unfinished(app: &RunningApp) -> TcpStream {
     let mut stream = TcpStream::connect(app.address).await.unwrap();
     let (address, token) = (app.address, &app.lead);
     let head = format!(

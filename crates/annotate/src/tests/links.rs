@@ -5,7 +5,7 @@ use axum::http::{Request, header};
 use nextpair_data::Side;
 use serde_json::json;
 
-use super::world::{BEGIN, MINUTE, Reply, Shows, World, on_both, on_sqlite};
+use super::world::{BEGIN, Credentials, MINUTE, Reply, World, on_both, on_sqlite};
 use crate::Invitation;
 use crate::Settings;
 
@@ -40,16 +40,16 @@ async fn sign_in(world: &World, who: &str) -> String {
 }
 
 /// The person of a session, and how their page authenticates.
-async fn me(world: &World, session: &str) -> Option<(String, Shows)> {
-    let reply = world.ask(&Shows::Cookie(session.into(), None), "GET /api/me", None).await;
+async fn me(world: &World, session: &str) -> Option<(String, Credentials)> {
+    let reply = world.ask(&Credentials::Cookie(session.into(), None), "GET /api/me", None).await;
     let me = reply.status.is_success().then(|| reply.json())?;
     let csrf = me["csrf"].as_str().unwrap().to_owned();
     let name = me["person"]["name"].as_str().unwrap().to_owned();
-    Some((name, Shows::Cookie(session.to_owned(), Some(csrf))))
+    Some((name, Credentials::Cookie(session.to_owned(), Some(csrf))))
 }
 
 async fn status(world: &World, token: &str) -> u16 {
-    world.ask(&Shows::Token(token.into()), "GET /api/me", None).await.status.as_u16()
+    world.ask(&Credentials::Token(token.into()), "GET /api/me", None).await.status.as_u16()
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn another_site_does_not_replace_a_session() {
         assert_eq!(me(&world, &session(&typed).unwrap()).await.unwrap().0, "ben");
         // Or she confirms it on the page: her session ends.
         let token = json!({ "token": ben });
-        let without = Shows::Cookie(ann.clone(), None);
+        let without = Credentials::Cookie(ann.clone(), None);
         let refused = world.ask(&without, "POST /api/join", Some(token.clone())).await;
         assert_eq!(refused.refusal(), (403, "csrf".into()));
         let (_, shows) = me(&world, &ann).await.unwrap();

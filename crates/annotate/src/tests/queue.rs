@@ -8,7 +8,7 @@ use nextpair_data::Side;
 fn as_is(_: &mut crate::Settings) {}
 
 #[test]
-fn nobody_gets_what_another_one_has() {
+fn a_task_is_leased_to_one_person() {
     on_both(as_is, async |world| {
         let items: Vec<String> = world.batch(1, 5).tasks.into_iter().map(|task| task.id).collect();
         assert_eq!(world.next("ann").await.unwrap(), items[0], "most wanted first");
@@ -371,7 +371,7 @@ fn keys_stand_for_one_act() {
 }
 
 #[test]
-fn fewer_annotators_than_before_lock_nobody_in() {
+fn lowering_the_annotators_frees_the_other_task() {
     on_sqlite(
         Side::Image,
         |settings| settings.annotators = 2,
@@ -416,7 +416,7 @@ fn texts_are_paired_with_images_of_a_folder() {
 }
 
 #[test]
-fn nobody_changes_their_mind_for_ever() {
+fn corrections_are_limited() {
     on_both(as_is, async |world| {
         let mut answer = world.caption("ann", "A star .").await;
         for number in 1..100 {

@@ -44,7 +44,7 @@ fn a_clock_that_was_a_day_ahead_keeps_nobody_waiting() {
 }
 
 #[test]
-fn a_process_that_starts_does_not_believe_in_the_future() {
+fn stored_times_in_the_future_count_as_now() {
     on_both(
         |_| {},
         async |world| {
@@ -61,7 +61,7 @@ fn a_process_that_starts_does_not_believe_in_the_future() {
 }
 
 #[test]
-fn signs_of_life_are_not_written_down_for_ever() {
+fn lease_renewals_are_rarely_stored() {
     on_both(
         |_| {},
         async |world| {

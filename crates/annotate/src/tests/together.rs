@@ -38,7 +38,7 @@ fn two_processes_share_one_database() {
 }
 
 #[test]
-fn it_does_not_matter_which_process_somebody_reaches() {
+fn processes_share_one_queue() {
     on_both(
         |_| {},
         async |world| {

@@ -17,13 +17,13 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::world::{Reply, World, on_sqlite};
-use crate::uploads::{Brought, LARGEST, Timeouts, Uploads};
+use crate::uploads::{LARGEST, Timeouts, UploadedBytes, Uploads};
 use crate::{Settings, routes};
 
 /// A body that arrives in pieces and then fails, and counts how often it was polled.
-struct Pieces(Vec<Bytes>, Arc<AtomicUsize>);
+struct FailingBody(Vec<Bytes>, Arc<AtomicUsize>);
 
-impl HttpBody for Pieces {
+impl HttpBody for FailingBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -79,10 +79,10 @@ fn with_uploads(
 }
 
 #[test]
-fn images_are_refused_unread_where_they_make_no_sense() {
+fn forbidden_uploads_are_refused_unread() {
     let unread = async |world: &World| {
         let asked = Arc::new(AtomicUsize::new(0));
-        let body = Body::new(Pieces(Vec::new(), Arc::clone(&asked)));
+        let body = Body::new(FailingBody(Vec::new(), Arc::clone(&asked)));
         let refused = send(world, "ann", Some(1000), body).await.refusal();
         assert_eq!(asked.load(Ordering::SeqCst), 0, "nothing is read");
         refused
@@ -132,7 +132,7 @@ fn images_are_refused_unread_where_they_make_no_sense() {
 }
 
 #[test]
-fn everybody_and_all_together_have_a_quota() {
+fn uploads_have_quotas_per_person_and_in_total() {
     let few = |settings: &mut Settings| settings.quota.in_all = 1 << 20;
     with_uploads(Side::Text, few, async |mut world, folder| {
         let images = images(&world);
@@ -162,7 +162,7 @@ fn everybody_and_all_together_have_a_quota() {
 }
 
 #[test]
-fn what_does_not_come_whole_leaves_nothing() {
+fn incomplete_uploads_leave_nothing() {
     with_uploads(
         Side::Text,
         |_| {},
@@ -170,7 +170,7 @@ fn what_does_not_come_whole_leaves_nothing() {
             let images = images(&world);
             let piece = Bytes::from(vec![0; 1 << 20]);
             let pieces = |count: usize| {
-                Body::new(Pieces(vec![piece.clone(); count], Arc::new(AtomicUsize::new(0))))
+                Body::new(FailingBody(vec![piece.clone(); count], Arc::new(AtomicUsize::new(0))))
             };
             let lost = send(&world, "ann", Some(LARGEST), pieces(3)).await;
             assert_eq!(lost.refusal(), (400, "malformed".into()));
@@ -192,9 +192,9 @@ fn what_does_not_come_whole_leaves_nothing() {
 }
 
 /// A body that never arrives, or one that never ends.
-struct Dribble(Option<Bytes>);
+struct EndlessBody(Option<Bytes>);
 
-impl HttpBody for Dribble {
+impl HttpBody for EndlessBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -213,7 +213,7 @@ impl HttpBody for Dribble {
 }
 
 #[test]
-fn what_comes_too_slowly_is_given_up() {
+fn slow_uploads_time_out() {
     let (long, short) = (Duration::from_secs(3600), Duration::from_millis(20));
     with_uploads(
         Side::Text,
@@ -226,13 +226,13 @@ fn what_comes_too_slowly_is_given_up() {
                 (Timeouts { whole: short, stall: long }, Some(Bytes::new())),
             ] {
                 uploads.timeouts = timeouts;
-                let coming = uploads.begin(2, LARGEST, Brought::default()).unwrap();
-                let slow = uploads.receive(Body::new(Dribble(bytes)), &coming).await;
+                let coming = uploads.begin(2, LARGEST, UploadedBytes::default()).unwrap();
+                let slow = uploads.receive(Body::new(EndlessBody(bytes)), &coming).await;
                 assert_eq!(slow.err().unwrap().code, "slow");
                 assert!(names(&folder).is_empty(), "{:?}", names(&folder));
             }
             let request = Request::builder().header(header::CONTENT_TYPE, "application/json");
-            let request = request.body(Body::new(Dribble(None))).unwrap();
+            let request = request.body(Body::new(EndlessBody(None))).unwrap();
             let slow = routes::extract::read::<serde_json::Value>(request, &world.app, short).await;
             assert_eq!(slow.err().unwrap().status, 408);
         },

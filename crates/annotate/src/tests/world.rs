@@ -40,11 +40,11 @@ pub(super) struct Run {
 }
 
 /// The app's view of the run.
-struct Window(Arc<Run>);
+struct RunSource(Arc<Run>);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-impl Source for Window {
+impl Source for RunSource {
     fn batch(&self) -> Result<Option<Batch>, Failure> {
         Ok(self.0.batch.lock().unwrap().clone())
     }
@@ -65,32 +65,32 @@ impl Source for Window {
     }
 }
 
-/// A project with everything around it.
+/// A project under test, with its clock, its run and its clients.
 pub(super) struct World {
     pub(super) folder: Arc<TempDir>,
     pub(super) app: Arc<App>,
     pub(super) run: Arc<Run>,
     pub(super) settings: Settings,
-    clock: Arc<Hands>,
+    clock: Arc<TestClock>,
     router: Router,
 }
 
 /// The settable clock.
 #[derive(Debug)]
-struct Hands {
+struct TestClock {
     wall: AtomicI64,
     tick: AtomicI64,
 }
 
-impl Hands {
+impl TestClock {
     fn at(wall: Millis) -> Arc<Self> {
-        Arc::new(Hands { wall: AtomicI64::new(wall), tick: AtomicI64::new(wall) })
+        Arc::new(TestClock { wall: AtomicI64::new(wall), tick: AtomicI64::new(wall) })
     }
 }
 
 /// How a client authenticates.
 #[derive(Clone, Debug)]
-pub(super) enum Shows {
+pub(super) enum Credentials {
     Nothing,
     Token(String),
     /// A cookie, and perhaps a CSRF token.
@@ -184,10 +184,10 @@ async fn open(
     folder: &TempDir,
     settings: &Settings,
     run: &Arc<Run>,
-    (pool, clock): (Side, &Arc<Hands>),
+    (pool, clock): (Side, &Arc<TestClock>),
 ) -> Result<Arc<App>, crate::Error> {
     let dataset = Dataset::open(&folder.path().join("scenes")).unwrap();
-    let project = Project { dataset, pool, source: Box::new(Window(Arc::clone(run))) };
+    let project = Project { dataset, pool, source: Box::new(RunSource(Arc::clone(run))) };
     let time = Arc::clone(clock);
     let now = Arc::new(move || {
         let (wall, tick) = (&time.wall, &time.tick);
@@ -203,7 +203,7 @@ impl World {
         run: Arc<Run>,
         (pool, wall): (Side, Millis),
     ) -> Self {
-        let clock = Hands::at(wall);
+        let clock = TestClock::at(wall);
         let app = open(&folder, &settings, &run, (pool, &clock)).await.unwrap();
         let router = routes::router(&app);
         World { folder, app, run, settings, clock, router }
@@ -274,19 +274,19 @@ impl World {
         link.rsplit_once('/').unwrap().1.to_owned()
     }
 
-    pub(super) fn as_(&self, name: &str) -> Shows {
-        Shows::Token(self.token(name))
+    pub(super) fn as_(&self, name: &str) -> Credentials {
+        Credentials::Token(self.token(name))
     }
 
     /// Sends a request to the app.
-    pub(super) async fn ask(&self, shows: &Shows, line: &str, body: Option<Value>) -> Reply {
+    pub(super) async fn ask(&self, shows: &Credentials, line: &str, body: Option<Value>) -> Reply {
         let bytes = body.map(|body| body.to_string().into_bytes());
         self.send(shows, line, bytes, "application/json", "127.0.0.1:7878").await
     }
 
     pub(super) async fn send(
         &self,
-        shows: &Shows,
+        shows: &Credentials,
         line: &str,
         body: Option<Vec<u8>>,
         kind: &str,
@@ -295,11 +295,11 @@ impl World {
         let (method, path) = line.split_once(' ').unwrap();
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, host);
         match shows {
-            Shows::Nothing => {}
-            Shows::Token(token) => {
+            Credentials::Nothing => {}
+            Credentials::Token(token) => {
                 request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
             }
-            Shows::Cookie(cookie, csrf) => {
+            Credentials::Cookie(cookie, csrf) => {
                 request = request
                     .header(header::COOKIE, format!("x=y; {}={cookie}", self.app.signer.cookie()));
                 if let Some(csrf) = csrf {

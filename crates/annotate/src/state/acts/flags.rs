@@ -1,12 +1,12 @@
 //! Acts on flags.
 
-use super::super::Meaning;
+use super::super::KeyedAct;
 use super::tasks::RETURNED_FOR;
-use super::{Done, Performance};
+use super::{ActContext, ActResult};
 use crate::error::Refusal;
 use crate::event::{EventKind, Seq};
 
-impl Performance<'_> {
+impl ActContext<'_> {
     /// Asks the lead about a task in hand, which is put aside, or about one that the person has
     /// answered.
     pub(super) fn flag(
@@ -14,9 +14,9 @@ impl Performance<'_> {
         key: String,
         item: String,
         note: String,
-    ) -> Result<Done, Refusal> {
+    ) -> Result<ActResult, Refusal> {
         let person = self.person()?;
-        if self.known(&key, Meaning::Flag)?.is_none() {
+        if self.known(&key, KeyedAct::Flag)?.is_none() {
             let round = self.open_round()?;
             let answered = round.slot(&item).is_some_and(|slot| round.has_answered(slot, person));
             if !answered {
@@ -32,17 +32,17 @@ impl Performance<'_> {
             }
             self.emit_keyed(EventKind::Flagged { item, person, note }, Some(key.into()));
         }
-        Ok(Done::Next(self.next()?.into()))
+        Ok(ActResult::Next(self.next()?.into()))
     }
 
-    /// Resolves a flag. The task goes back to whoever flagged it, if it still waits for an answer.
+    /// Resolves a flag. The task goes back to its annotator, if it still waits for an answer.
     pub(super) fn resolve(
         &mut self,
         key: String,
         flag: Seq,
         note: String,
-    ) -> Result<Done, Refusal> {
-        if self.known(&key, Meaning::Resolve(flag))?.is_none() {
+    ) -> Result<ActResult, Refusal> {
+        if self.known(&key, KeyedAct::Resolve(flag))?.is_none() {
             let round = self.open_round()?;
             let Some(raised) = round.flags.get(&flag) else {
                 return Err(Refusal::not_found("there is no such flag in the round that is open"));
@@ -60,6 +60,6 @@ impl Performance<'_> {
             let kind = EventKind::Resolved { item, flag, note, until };
             self.emit_keyed(kind, Some(key.into()));
         }
-        Ok(Done::Nothing)
+        Ok(ActResult::Nothing)
     }
 }

@@ -1,15 +1,15 @@
 //! Acts on the guidelines.
 
-use super::{Done, Performance};
+use super::{ActContext, ActResult};
 use crate::error::Refusal;
 use crate::event::EventKind;
 
-impl Performance<'_> {
+impl ActContext<'_> {
     pub(super) fn set_guidelines(
         &mut self,
         text: String,
         after: Option<u32>,
-    ) -> Result<Done, Refusal> {
+    ) -> Result<ActResult, Refusal> {
         let known = &self.state.guidelines;
         let changed = match after {
             // The settings: only if their file changed, or a lead's version would be lost.
@@ -23,14 +23,14 @@ impl Performance<'_> {
         if changed {
             self.emit(EventKind::Guidelines { text });
         }
-        Ok(Done::Number(i64::from(self.state.guidelines.version)))
+        Ok(ActResult::Number(i64::from(self.state.guidelines.version)))
     }
 
-    pub(super) fn read_guidelines(&mut self, version: u32) -> Result<Done, Refusal> {
+    pub(super) fn read_guidelines(&mut self, version: u32) -> Result<ActResult, Refusal> {
         let person = self.person()?;
         if self.state.unread_guidelines(person).is_some_and(|unread| version == unread) {
             self.emit(EventKind::GuidelinesRead { person, version });
         }
-        Ok(Done::Nothing)
+        Ok(ActResult::Nothing)
     }
 }

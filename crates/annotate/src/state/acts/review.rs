@@ -1,15 +1,15 @@
 //! Acts of review.
 
-use super::super::{Meaning, Review};
-use super::tasks::Stands;
-use super::{Done, Performance, Unreviewed};
+use super::super::{KeyedAct, Review};
+use super::tasks::StandingAnswer;
+use super::{ActContext, ActResult, Unreviewed};
 use crate::error::Refusal;
 use crate::event::{EventKind, Role, Seq};
 
-impl Performance<'_> {
-    /// An answer that stands, for somebody who may judge it: a lead, or, while it waits, a reviewer
-    /// who is not its author. What waits can be judged after its round was closed.
-    pub(super) fn judged(&self, answer: Seq) -> Result<Stands, Refusal> {
+impl ActContext<'_> {
+    /// A standing answer, for a person who may review it: a lead, or, while it waits for review, a reviewer other than its
+    /// author. Review goes on after the round was closed.
+    pub(super) fn judged(&self, answer: Seq) -> Result<StandingAnswer, Refusal> {
         let person = self.person()?;
         let role = self.state.person(person).map(|person| person.role);
         let unknown = || Refusal::not_found("there is no such answer");
@@ -30,19 +30,19 @@ impl Performance<'_> {
         }
     }
 
-    pub(super) fn accept(&mut self, key: String, answer: Seq) -> Result<Done, Refusal> {
-        if self.known(&key, Meaning::Accept(answer))?.is_none() {
-            let Stands { item, given } = self.judged(answer)?;
+    pub(super) fn accept(&mut self, key: String, answer: Seq) -> Result<ActResult, Refusal> {
+        if self.known(&key, KeyedAct::Accept(answer))?.is_none() {
+            let StandingAnswer { item, given } = self.judged(answer)?;
             if given.review != Review::Waiting {
                 return Err(reviewed());
             }
             self.emit_keyed(EventKind::Accepted { item, answer }, Some(key.into()));
         }
-        Ok(Done::Number(answer))
+        Ok(ActResult::Number(answer))
     }
 
     /// Finds nothing wrong with an answer of the last round, which may be closed.
-    pub(super) fn dismiss(&mut self, answer: Seq) -> Result<Done, Refusal> {
+    pub(super) fn dismiss(&mut self, answer: Seq) -> Result<ActResult, Refusal> {
         let round = self.state.round();
         let given = round.and_then(|round| Some((round, round.answer(answer)?)));
         let Some((round, given)) = given else {
@@ -52,10 +52,10 @@ impl Performance<'_> {
             let item = round.slots[given.slot].task.id.clone();
             self.emit(EventKind::Dismissed { item, answer });
         }
-        Ok(Done::Nothing)
+        Ok(ActResult::Nothing)
     }
 
-    /// Decides about what nobody has looked at, before a round is closed.
+    /// Settles the answers that wait for review before a round is closed.
     pub(super) fn settle_review(&mut self, unreviewed: Unreviewed) -> Result<(), Refusal> {
         let round = self.open_round()?;
         let waiting: Vec<(Seq, String)> = (round.waiting.iter())

@@ -3,26 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::{GivenAnswer, Meaning, Review, Round, Standing, State, is_suggested};
-use super::{Done, DraftChange, Performance};
+use super::super::{AnswerStatus, GivenAnswer, KeyedAct, Review, Round, State, is_suggested};
+use super::{ActContext, ActResult, DraftChange};
 use crate::error::Refusal;
-use crate::event::{Draft, EventKind, Millis, PersonId, Said, Seq};
+use crate::event::{Draft, EventKind, Millis, PersonId, Seq, Submission};
 use crate::state::NextView;
 
 /// How long a returned answer waits for its author before others may take the task.
 pub(super) const RETURNED_FOR: Millis = 60 * 60 * 1000;
-/// Most answers of one person to a task; nobody changes their mind more often.
-const MOST_SAID: usize = 100;
-/// A renewed lease is longer than promised, by this fraction of it.
+/// Most answers of one person to a task, corrections included.
+const MOST_ANSWERS: usize = 100;
+/// A renewed lease is longer than promised by this fraction (1 / 4), so that few renewals need to be stored.
 const SPARE: Millis = 4;
 
-/// An answer that stands, and its item.
-pub(super) struct Stands {
+/// A standing answer, and its item.
+pub(super) struct StandingAnswer {
     pub(super) item: String,
     pub(super) given: GivenAnswer,
 }
 
-impl Performance<'_> {
+impl ActContext<'_> {
     /// The current task, or the next free one, which becomes the current task.
     pub(super) fn next(&mut self) -> Result<NextView, Refusal> {
         let (person, now) = (self.person()?, self.now.tick);
@@ -70,8 +70,8 @@ impl Performance<'_> {
     /// Refuses more answers of one person to a task than are plausible: all of them are stored.
     fn check_patience(&self, round: &Round, at: usize, person: PersonId) -> Result<(), Refusal> {
         let own = |seq: &&Seq| round.answers[*seq].person == person;
-        if round.slots[at].said.iter().filter(own).count() >= MOST_SAID {
-            let message = format!("this was answered {MOST_SAID} times; that is enough");
+        if round.slots[at].said.iter().filter(own).count() >= MOST_ANSWERS {
+            let message = format!("this was answered {MOST_ANSWERS} times; that is enough");
             return Err(Refusal::conflict("too_often", message));
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Performance<'_> {
 
     /// The event of an earlier act with this key, if any. Refuses a key that stands for another
     /// act.
-    pub(super) fn known(&self, key: &str, meaning: Meaning) -> Result<Option<Seq>, Refusal> {
+    pub(super) fn known(&self, key: &str, meaning: KeyedAct) -> Result<Option<Seq>, Refusal> {
         match self.state.known(self.person()?, key) {
             None => Ok(None),
             Some((seq, known)) if known == meaning => Ok(Some(seq)),
@@ -92,7 +92,7 @@ impl Performance<'_> {
         self.emit(EventKind::Leased { item, person, until: self.now.wall + time });
     }
 
-    pub(super) fn renew(&mut self, item: String) -> Result<Done, Refusal> {
+    pub(super) fn renew(&mut self, item: String) -> Result<ActResult, Refusal> {
         let person = self.person()?;
         self.place(person, &item)?;
         let (now, lease) = (self.now, self.terms.lease);
@@ -101,33 +101,33 @@ impl Performance<'_> {
             // Longer than promised, so that renewals within that time need not be stored.
             self.lease(item.clone(), person, lease + lease / SPARE);
         }
-        Ok(Done::Number(now.wall_of(kept(self.state).unwrap_or(now.tick))))
+        Ok(ActResult::Number(now.wall_of(kept(self.state).unwrap_or(now.tick))))
     }
 
-    pub(super) fn keep(&mut self, item: String, draft: Draft) -> Result<Done, Refusal> {
+    pub(super) fn keep(&mut self, item: String, draft: Draft) -> Result<ActResult, Refusal> {
         let person = self.person()?;
         self.place(person, &item)?;
         self.state.drafts.insert((person, item.clone()), draft.clone());
         self.record.drafts.push(DraftChange { person, item, draft: Some(draft) });
-        Ok(Done::Nothing)
+        Ok(ActResult::Nothing)
     }
 
     pub(super) fn submit(
         &mut self,
         key: String,
         item: String,
-        said: Said,
+        said: Submission,
         accept: bool,
-    ) -> Result<Done, Refusal> {
+    ) -> Result<ActResult, Refusal> {
         let person = self.person()?;
-        if let Some(seq) = self.known(&key, Meaning::Answer)? {
+        if let Some(seq) = self.known(&key, KeyedAct::Answer)? {
             let same = |(round, given): (&Round, &GivenAnswer)| {
                 round.slots[given.slot].task.id == item && *given.said == said
             };
             if !self.state.answer(seq).is_some_and(same) {
                 return Err(key_reused());
             }
-            return Ok(Done::Answered(seq, self.next()?.into()));
+            return Ok(ActResult::Answered(seq, self.next()?.into()));
         }
         // A person who was at work when the lead paused may finish.
         let at = self.place(person, &item)?;
@@ -144,13 +144,13 @@ impl Performance<'_> {
         let said = Arc::new(said);
         let kind = EventKind::Answered { item, person, said, seconds, replaces: None };
         let seq = self.emit_keyed(kind, Some(key.into()));
-        Ok(Done::Answered(seq, self.next()?.into()))
+        Ok(ActResult::Answered(seq, self.next()?.into()))
     }
 
-    /// Refuses the words of a program as those of a person, unless the person accepts them.
-    fn check_acceptance(&self, at: usize, said: &Said, accept: bool) -> Result<(), Refusal> {
+    /// Refuses an unchanged suggestion as an answer, unless the person accepts it explicitly.
+    fn check_acceptance(&self, at: usize, said: &Submission, accept: bool) -> Result<(), Refusal> {
         let suggested = &self.open_round()?.slots[at].suggested;
-        let Said::Captions(captions) = said else { return Ok(()) };
+        let Submission::Captions(captions) = said else { return Ok(()) };
         if !accept && captions.iter().any(|caption| is_suggested(suggested, caption)) {
             let message = "this is the suggestion; change it, or say that you accept it as it is";
             return Err(Refusal::conflict("not_accepted", message));
@@ -171,8 +171,8 @@ impl Performance<'_> {
         }
     }
 
-    /// An answer that stands in the open round, or waits for review in a closed one.
-    pub(super) fn standing(&self, answer: Seq) -> Result<Stands, Refusal> {
+    /// A standing answer in the open round, or one that waits for review in a closed round.
+    pub(super) fn standing(&self, answer: Seq) -> Result<StandingAnswer, Refusal> {
         let Some((round, given)) = self.state.answer(answer) else {
             return Err(Refusal::not_found("there is no such answer"));
         };
@@ -180,16 +180,16 @@ impl Performance<'_> {
             return Err(round_closed());
         }
         match given.standing {
-            Standing::Stands => {
+            AnswerStatus::Stands => {
                 let item = round.slots[given.slot].task.id.clone();
-                Ok(Stands { item, given: given.clone() })
+                Ok(StandingAnswer { item, given: given.clone() })
             }
             _ => Err(Refusal::conflict("not_standing", "this answer was taken back or replaced")),
         }
     }
 
-    /// An answer that stands in the open round, for its author.
-    fn own(&self, answer: Seq) -> Result<Stands, Refusal> {
+    /// A standing answer in the open round, for its author.
+    fn own(&self, answer: Seq) -> Result<StandingAnswer, Refusal> {
         let person = self.person()?;
         match self.state.answer(answer) {
             Some((round, given)) if given.person == person => {
@@ -204,29 +204,34 @@ impl Performance<'_> {
         }
     }
 
-    /// An answer that stands, for its author or somebody who may judge it.
-    fn own_or_judged(&self, answer: Seq) -> Result<Stands, Refusal> {
+    /// A standing answer, for its author or a reviewer.
+    fn own_or_judged(&self, answer: Seq) -> Result<StandingAnswer, Refusal> {
         let person = self.person()?;
         let own = self.state.answer(answer).is_some_and(|(_, given)| given.person == person);
         if own { self.own(answer) } else { self.judged(answer) }
     }
 
-    pub(super) fn undo(&mut self, key: String, answer: Seq) -> Result<Done, Refusal> {
+    pub(super) fn undo(&mut self, key: String, answer: Seq) -> Result<ActResult, Refusal> {
         let person = self.person()?;
-        if self.known(&key, Meaning::Undo(answer))?.is_none() {
-            let Stands { item, .. } = self.own(answer)?;
+        if self.known(&key, KeyedAct::Undo(answer))?.is_none() {
+            let StandingAnswer { item, .. } = self.own(answer)?;
             self.emit_keyed(EventKind::Undone { item: item.clone(), answer }, Some(key.into()));
             self.lease(item, person, self.terms.lease);
         }
-        Ok(Done::Next(self.next()?.into()))
+        Ok(ActResult::Next(self.next()?.into()))
     }
 
-    pub(super) fn revise(&mut self, key: String, answer: Seq, said: Said) -> Result<Done, Refusal> {
-        if let Some(seq) = self.known(&key, Meaning::Revise(answer))? {
+    pub(super) fn revise(
+        &mut self,
+        key: String,
+        answer: Seq,
+        said: Submission,
+    ) -> Result<ActResult, Refusal> {
+        if let Some(seq) = self.known(&key, KeyedAct::Revise(answer))? {
             let same = self.state.answer(seq).is_some_and(|(_, given)| *given.said == said);
-            return if same { Ok(Done::Number(seq)) } else { Err(key_reused()) };
+            return if same { Ok(ActResult::Number(seq)) } else { Err(key_reused()) };
         }
-        let Stands { item, given } = self.own_or_judged(answer)?;
+        let StandingAnswer { item, given } = self.own_or_judged(answer)?;
         if let Some((round, _)) = self.state.answer(answer) {
             self.check_patience(round, given.slot, given.person)?;
         }
@@ -237,7 +242,7 @@ impl Performance<'_> {
             seconds: given.seconds,
             replaces: Some(answer),
         };
-        Ok(Done::Number(self.emit_keyed(kind, Some(key.into()))))
+        Ok(ActResult::Number(self.emit_keyed(kind, Some(key.into()))))
     }
 
     pub(super) fn give_back(
@@ -245,19 +250,19 @@ impl Performance<'_> {
         key: String,
         answer: Seq,
         note: String,
-    ) -> Result<Done, Refusal> {
-        if self.known(&key, Meaning::Return(answer))?.is_none() {
-            let Stands { item, given } = self.judged(answer)?;
+    ) -> Result<ActResult, Refusal> {
+        if self.known(&key, KeyedAct::Return(answer))?.is_none() {
+            let StandingAnswer { item, given } = self.judged(answer)?;
             // Do not reserve the task for a person who was removed.
             let stays = self.state.person(given.person).is_some();
             let until = if stays { self.now.wall + RETURNED_FOR } else { self.now.wall };
             self.emit_keyed(EventKind::Returned { item, answer, note, until }, Some(key.into()));
         }
-        Ok(Done::Number(answer))
+        Ok(ActResult::Number(answer))
     }
 
     /// Releases all tasks of a person.
-    pub(super) fn let_go(&mut self, person: PersonId) -> Result<Done, Refusal> {
+    pub(super) fn let_go(&mut self, person: PersonId) -> Result<ActResult, Refusal> {
         let rounds = self.state.round().into_iter();
         let kept = rounds.flat_map(|round| {
             round.kept(person, self.now.tick).map(|at| round.slots[at].task.id.clone())
@@ -265,7 +270,7 @@ impl Performance<'_> {
         for item in kept.collect::<Vec<_>>() {
             self.emit(EventKind::LetGo { item, person });
         }
-        Ok(Done::Nothing)
+        Ok(ActResult::Nothing)
     }
 }
 

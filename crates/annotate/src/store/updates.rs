@@ -16,19 +16,19 @@ const PAGE: i64 = 4096;
 
 /// Stored events and drafts that are new to this process.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct Updates {
     pub(crate) record: Record,
     /// The last event, including these.
     pub(crate) head: Head,
 }
 
 /// Reads a page of the events between the known ones and the head.
-pub(super) async fn read_news(
+pub(super) async fn read_updates(
     connection: &mut AnyConnection,
     known: &Head,
     head: &Head,
-) -> Result<News, StoreError> {
-    let mut news = News { head: known.clone(), ..News::default() };
+) -> Result<Updates, StoreError> {
+    let mut updates = Updates { head: known.clone(), ..Updates::default() };
     if head.seq < known.seq {
         let (head, known) = (head.seq, known.seq);
         return Err(damaged(format!("it ends with event {head}, and event {known} was stored")));
@@ -37,30 +37,30 @@ pub(super) async fn read_news(
         return Err(damaged("unfinished words that were stored are gone".to_owned()));
     }
     if head.seq > known.seq {
-        read_events(connection, &mut news, head).await?;
-        read_tasks(connection, &mut news).await?;
+        read_events(connection, &mut updates, head).await?;
+        read_tasks(connection, &mut updates).await?;
     }
-    if news.head.seq == head.seq && news.head.seal != head.seal {
+    if updates.head.seq == head.seq && updates.head.seal != head.seal {
         return Err(damaged(format!("event {} is not the one that was stored", head.seq)));
     }
     if head.drafts > known.drafts {
-        news.record.drafts = read_drafts(connection, known.drafts).await?;
-        news.head.drafts = head.drafts;
+        updates.record.drafts = read_drafts(connection, known.drafts).await?;
+        updates.head.drafts = head.drafts;
     }
-    Ok(news)
+    Ok(updates)
 }
 
 async fn read_events(
     connection: &mut AnyConnection,
-    news: &mut News,
+    updates: &mut Updates,
     head: &Head,
 ) -> Result<(), StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM nextpair_events WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3"
     );
     let query = sqlx::query(AssertSqlSafe(sql));
-    let query = query.bind(news.head.seq).bind(head.seq).bind(PAGE);
-    let Head { seq, seal, .. } = &mut news.head;
+    let query = query.bind(updates.head.seq).bind(head.seq).bind(PAGE);
+    let Head { seq, seal, .. } = &mut updates.head;
     let rows = query.fetch_all(connection).await?;
     if rows.is_empty() {
         return Err(damaged(format!("event {} is missing", *seq + 1)));
@@ -75,14 +75,17 @@ async fn read_events(
         if *seal != Seal::of_text(found.try_get::<&str, _>(8)?) {
             return Err(damaged(format!("event {} was changed", row.seq)));
         }
-        news.record.events.push(row.event().map_err(damaged)?);
+        updates.record.events.push(row.event().map_err(damaged)?);
     }
     Ok(())
 }
 
 /// Reads the tasks of the rounds that were opened.
-async fn read_tasks(connection: &mut AnyConnection, news: &mut News) -> Result<(), StoreError> {
-    for event in &news.record.events {
+async fn read_tasks(
+    connection: &mut AnyConnection,
+    updates: &mut Updates,
+) -> Result<(), StoreError> {
+    for event in &updates.record.events {
         let EventKind::Opened { round, fingerprint: expected } = &event.kind else { continue };
         let sql =
             "SELECT task FROM nextpair_tasks WHERE round = $1 AND at >= $2 ORDER BY at LIMIT $3";
@@ -104,7 +107,7 @@ async fn read_tasks(connection: &mut AnyConnection, news: &mut News) -> Result<(
         if fingerprint_of_stored(&stored) != *expected {
             return Err(damaged(format!("the tasks of round {round} were changed")));
         }
-        news.record.tasks.push((*round, tasks));
+        updates.record.tasks.push((*round, tasks));
     }
     Ok(())
 }
