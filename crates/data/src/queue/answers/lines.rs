@@ -47,7 +47,7 @@ pub(in crate::queue) fn parse(line: &str) -> Result<Answer, String> {
     }
     serde_json::from_str(line).map_err(|e| match without_place(&e) {
         // Serde's message names our types; describe the line instead.
-        what if what.contains("enum Said") => {
+        what if what.contains("enum AnswerContent") => {
             "not an answer: neither a caption, nor an image, nor a skip".to_owned()
         }
         what => format!("not an answer: {what}"),
