@@ -128,6 +128,13 @@ struct ByPairs<F> {
 /// Chunks whose gradients are kept at a time, before they are added in their order.
 const WAVE: usize = 16;
 
+/// The gradient of an input by some pairs.
+struct Gradient {
+    values: Values,
+    /// Of a table, the rows that it is of.
+    rows: Option<Vec<u32>>,
+}
+
 impl<F: Fn(&Part<'_>) -> Result<Tensor, Error>> ByPairs<F> {
     fn made(
         &self,
@@ -138,14 +145,13 @@ impl<F: Fn(&Part<'_>) -> Result<Tensor, Error>> ByPairs<F> {
         (self.make)(&Part { first, second, pairs, weights, names: &self.names })
     }
 
-    /// The gradients of the inputs by a chunk. Those of tables are of the rows of its items alone, and come with
-    /// the places of these.
+    /// The gradients of the inputs by a chunk: of tables those of the rows of its items.
     fn gradients(
         &self,
         inputs: &[Tensor],
         chunk: &Range<usize>,
         upstream: Values,
-    ) -> Result<(Vec<Option<Values>>, Vec<Vec<u32>>), Error> {
+    ) -> Result<Vec<Option<Gradient>>, Error> {
         let own = |input: &Tensor, tensor: Tensor| match input.is_tracked() {
             true => tensor.into_weight(),
             false => tensor,
@@ -158,7 +164,7 @@ impl<F: Fn(&Part<'_>) -> Result<Tensor, Error>> ByPairs<F> {
             items
         };
         let used = [used(|pair| pair.0), used(|pair| pair.1)];
-        let (mut places, mut rest) = (Vec::new(), inputs.iter());
+        let (mut orders, mut rest) = (Vec::new(), inputs.iter());
         let [first, second] = [0, 1].map(|side| {
             let some = |offsets: &Vec<usize>| {
                 let (mut order, mut own_offsets) = (Vec::new(), vec![0]);
@@ -169,7 +175,7 @@ impl<F: Fn(&Part<'_>) -> Result<Tensor, Error>> ByPairs<F> {
                 }
                 let input = rest.next().expect("a tensor for every table");
                 let rows = own(input, gather(&input.detached(), &order)?);
-                places.push(order);
+                orders.push(order);
                 Ok(Encoded { rows, offsets: own_offsets })
             };
             self.offsets[side].iter().map(some).collect::<Result<Vec<_>, Error>>()
@@ -181,7 +187,12 @@ impl<F: Fn(&Part<'_>) -> Result<Tensor, Error>> ByPairs<F> {
         let made = self.made((&first, &second), &pairs, &weights)?;
         let mut found = Tensor::backward_from(vec![(made, upstream)])?;
         let tables = first.iter().chain(&second).map(|items| &items.rows);
-        Ok((tables.chain(&weights).map(|own| found.take(own)).collect(), places))
+        let mut orders = orders.into_iter();
+        let gradient = |own: &Tensor| {
+            let rows = orders.next();
+            found.take(own).map(|values| Gradient { values, rows })
+        };
+        Ok(tables.chain(&weights).map(gradient).collect())
     }
 }
 
@@ -203,13 +214,13 @@ impl<F: Fn(&Part<'_>) -> Result<Tensor, Error> + Send + Sync> Backward for ByPai
                 let slopes = upstream.some_rows(rows.clone())?.into_values();
                 self.gradients(inputs, chunk, slopes)
             })?;
-            for (gradients, orders) in found {
-                for (at, gradient) in gradients.into_iter().enumerate() {
-                    let Some(gradient) = gradient else { continue };
-                    match (orders.get(at), &mut sums[at]) {
-                        (Some(order), sum) => add_rows(sum, &inputs[at], &gradient, order)?,
-                        (None, Some(sum)) => sum.add(&gradient)?,
-                        (None, sum) => *sum = Some(gradient),
+            for gradients in found {
+                for ((sum, input), gradient) in sums.iter_mut().zip(inputs).zip(gradients) {
+                    let Some(Gradient { values, rows }) = gradient else { continue };
+                    match (rows, &mut *sum) {
+                        (Some(rows), _) => add_rows(sum, input, &values, &rows)?,
+                        (None, Some(sum)) => sum.add(&values)?,
+                        (None, None) => *sum = Some(values),
                     }
                 }
             }
@@ -279,9 +290,9 @@ mod tests {
             let weights = [("weight", weight), ("bias", bias)];
             let weights = weights.map(|(name, weight)| (name.to_owned(), weight.clone()));
             by_pairs((&first, &second), &pairs, weights.to_vec(), None, |part| {
-                let [rows, wholes] = &part.first[..] else { unreachable!("two tables") };
+                let [rows, wholes] = part.first else { unreachable!("two tables") };
                 let others = &part.second[0];
-                let tables = Tables::new(&rows.offsets, &others.offsets, &part.pairs)?;
+                let tables = Tables::new(&rows.offsets, &others.offsets, part.pairs)?;
                 let seen = tables.softmax(&tables.products(&rows.rows, &others.rows)?)?;
                 let seen = tables.sums(&seen, &others.rows)?;
                 let seen = linear(&seen, part.weight("weight")?, part.weight("bias")?)?;
