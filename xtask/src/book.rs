@@ -34,7 +34,7 @@ pub(crate) fn run() -> Result<()> {
     let pages = read_pages()?;
     let chapters = links::chapters(&pages, Path::new(SUMMARY))?;
     let links = links::check(&pages)?;
-    links::walks(&pages)?;
+    links::architecture(&pages)?;
     println!("{} pages, {links} links", pages.len());
     // Before the blocks: they call the program by its name.
     let binary = build_nextpair()?.canonicalize()?;

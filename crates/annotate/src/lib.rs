@@ -16,11 +16,16 @@
 //! # }
 //! ```
 //!
-//! Inside, the whole history is a list of events (`event.rs`) in a database (`store.rs`). One
-//! `writer.rs` appends to it, many acts at a time; `state.rs` computes the state from the events.
-//! `connections.rs` accepts connections, `routes.rs` is the table of routes, `access.rs` decides
-//! who may do what, and `rounds.rs` opens rounds, closes them and hands their answers over to the
-//! source.
+//! Inside, the whole history is a list of events (`event.rs`) in a database (`store.rs`), and `state.rs` computes the state from them.
+//! `access.rs` decides who may do what.
+//!
+//! # How an answer is stored
+//!
+//! 1. **A request** (`connections.rs`, `routes.rs`). A connection takes a slot and has deadlines; memory of requests in flight is counted.
+//! 2. **An act** (`state/acts.rs`) is decided one after the other, without a database. A refused act changes nothing; others become events.
+//! 3. **The writer** (`writer.rs`) takes all acts that have come in and a turn at the database. It learns what other processes stored, decides the acts,
+//!    stores their events in one transaction, and only then acknowledges. If storing fails, its state goes back, and the next turn has a new connection.
+//! 4. **Rounds** (`rounds.rs`) open, close when they are complete, and hand answers over to the [`Source`].
 #![forbid(unsafe_code)]
 
 mod access;

@@ -5,6 +5,16 @@
 //! [`Matrix`] with the ids from the same file. [`dataset::Dataset`] is the result of every
 //! [`import`], and the start of training and annotation. Nothing here learns or selects; the engine
 //! does.
+//!
+//! # How a dataset is made and read
+//!
+//! 1. **Import** ([`import`]). An `Importer` reads one kind of source and hands entries to the `Sink`. The sink cleans captions, checks images in
+//!    parallel, collects findings and writes `items.jsonl`. All of it happens in a hidden folder that becomes the dataset by one rename.
+//! 2. **Open** ([`dataset`]). `Dataset::open` reads every line once, keeps a few numbers per item, and maps the features. Items are parsed again when
+//!    they are asked for, so a dataset may be larger than memory.
+//! 3. **Words** ([`text`]). Tokens equal those of NLTK; a vocabulary is built of train and dev, and then fixed.
+//! 4. **Answers** ([`queue`]). Tasks go out and answers come back in many formats with one schema. `Dataset::enlarged` is a new dataset with the answers
+//!    in it; the old one never changes. A dataset keeps the answers that it was made with, and its pool leaves these items out.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

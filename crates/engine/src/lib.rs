@@ -22,6 +22,33 @@
 //! assert_eq!(problem.finish(&hard_negative, whole, 2, &())?, picks);
 //! # Ok::<(), nextpair_engine::Error>(())
 //! ```
+//!
+//! # How a selection is made
+//!
+//! 1. **State the problem.** [`Candidates`] give rows, vectors, similarities and refused items: files, the items of a dataset as a model sees them, or
+//!    arrays. A [`Selection`] leaves out what is refused and duplicates, and makes a [`Problem`]. Every number is checked once; a NaN, an infinity or a
+//!    zero vector is an error with its place. What a strategy asks of the pairs becomes a [`Rule`] that nothing downstream checks again.
+//! 2. **Thresholds** (`threshold.rs`, `top.rs`). For every anchor the k-th largest rival, exactly: a few rows seed a lower bound, waves of rows are
+//!    searched for anything above it, and what is found raises it.
+//! 3. **Scores** (`score.rs`). Blocks of pool rows are searched in parallel for pairs above the thresholds. Survivors are computed canonically (float64,
+//!    ascending dimension), become hits, and are added up in ascending order of the anchors.
+//! 4. **Picks** (`strategy/`). A strategy turns scores, hits or distances into picks. One that can be split makes a [`Partial`] per shard; `select` is the
+//!    same code with one shard.
+//!
+//! # How pairs are ruled out
+//!
+//! [`Similarity`] is the door for models: tiles, their error bound, exact values. [`Sieve::above`] is the one question in bulk: *which pairs could be above
+//! these cuts?* Any similarity answers it by its tiles. Embeddings and distances answer it faster (`screen.rs`):
+//!
+//! - vectors are scaled to unit length and mixed (`screen/mixer.rs`), so that no coordinate sticks out;
+//! - optionally they are projected on principal axes (`screen/axes.rs`); the norm of the rest is kept;
+//! - they are coded in 8 bits with the norm of the loss, and multiplied by a byte kernel (`screen/kernel/`, one file per instruction set) that tests
+//!   `product + Cauchy-Schwarz terms > cut` in registers and never writes a tile;
+//! - survivors get a second product over all dimensions, and survivors of that an exact one.
+//!
+//! `screen/plan.rs` tries the routes on a sample of the data and takes the cheapest. The bound accounts for every rounding, so the route changes the time
+//! and nothing else. On a GPU (`device.rs`) directions are coded in half precision, multiplied by cuBLAS, and sifted by a kernel that lists the pairs which
+//! the product cannot rule out. Greedy strategies ask a GPU for upper bounds of all items at once, and decide about the few that could be next.
 
 mod ahead;
 mod axes;

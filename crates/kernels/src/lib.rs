@@ -18,6 +18,14 @@
 //! assert_eq!(gradients.of(&weight).unwrap().to_f64s()?, [1.0, 2.0]);
 //! # Ok::<(), nextpair_kernels::Error>(())
 //! ```
+//!
+//! # How operations work
+//!
+//! Each operation ([`ops`], one file each) has a *formula*, plain and generic over `Real`: in doubles it is the reference, on a scalar tape the reference
+//! gradient. [`Device::Reference`] computes with formulas alone and judges the other devices in one test body (`ops/judge.rs`). [`Device::Cpu`] has fast forms,
+//! held to the formula. [`Device::Cuda`] is a queue of a GPU with a precision; operations that matter have a `gpu_forward` and a `gpu_backward`, the others go
+//! through the host. A [`Tensor`] remembers what it was computed from, and gradients flow back youngest first (`tensor/gradients.rs`). Kernels in CUDA C
+//! lie in `kernels/cuda/`.
 
 mod byte_product;
 pub mod convolution;

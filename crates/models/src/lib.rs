@@ -1,5 +1,21 @@
 //! Image-text retrieval models, trained exactly and fast: VSE++, SCAN, IMRAM, and heads on
 //! frozen embeddings, or an [`Architecture`] of your own.
+//!
+//! # How a model is trained
+//!
+//! [`Trainer::step`] is the procedure, and `train` runs it. Models train as an *ensemble*, most often of one *member*; the weights of several members have a
+//! leading axis, and each member learns what it would learn alone.
+//!
+//! 1. **Encode.** Images become regions and captions words, rows of one ragged matrix: nothing is padded. A [`Pass`] carries the weights, the mode, dropout
+//!    (by seed, epoch and item) and new values of buffers.
+//! 2. **Score all pairs** without gradients ([`Comparison::scores`]). The score of a pair has the same bits whatever else is in the call.
+//! 3. **Look at the loss** (`loss.rs`, `info_nce.rs`). A hinge loss needs at most three scores per pair.
+//! 4. **Score those again, with gradients**, and go back through the encoders.
+//! 5. **Step**: clip, then one pass over weights and moments.
+//!
+//! After an epoch `folder/state.rs` writes best weights, log and state, in this order, each whole or not at all: a killed training goes on to the same bytes.
+//! Shuffles and first weights depend on seed, epoch and names alone. A trained model is a `Similarity` of the engine; encoders run once, and their rows lie in
+//! a mapped file. On a GPU `gpu_tiles.rs` rules pairs out in a fast precision, and single precision decides.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -1,5 +1,18 @@
 //! Rounds of training, selecting and annotating (Algorithm 1 of the paper), with simulated or human
 //! annotators, and the analysis of their results.
+//!
+//! # How an experiment runs
+//!
+//! 1. **Resolve** (`experiment.rs`). A file and flags become an [`Experiment`] in which everything is known and checked; its folder stores it.
+//! 2. **Plan** (`plan.rs`): which items count, how many are paired when, who is paired from the start. What would fail in a later round is refused now.
+//! 3. **Schedule** (`run/schedule.rs`): round 0 of every seed, then every strategy of every seed. These lanes know nothing of each other and run side by side.
+//! 4. **A round** (`run/rounds.rs`): pick with the last model, write picks and reasons; an annotator pairs; train, evaluate, append the round to the
+//!    journal. Each step's file is written whole before the next begins, so a killed experiment goes on with the first step whose file is missing.
+//!    What a lane has paired follows from the seed and the picks; it is not stored.
+//! 5. **Evidence** (`analysis/`, `forecast.rs`, `statistics.rs`): pure functions of the journal.
+//!
+//! With people, [`Inbox`] holds the batch that waits and takes their answers. A batch closes with a copy of its answers, so that later ones cannot change what
+//! a model has learned from. New captions and images get features from the encoders of the dataset, once, when the batch closes.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

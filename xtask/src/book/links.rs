@@ -1,6 +1,7 @@
 //! Links between pages.
 
 use std::path::{Component, Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
@@ -36,28 +37,41 @@ pub(super) fn chapters(pages: &[Page], summary: &Path) -> Result<Vec<PathBuf>> {
     Ok(chapters)
 }
 
-/// Checks that the files of ARCHITECTURE's walks are there, and that a reader can walk them: at most 15 each.
-pub(super) fn walks(pages: &[Page]) -> Result<()> {
+/// Checks that what ARCHITECTURE names is there: its files, and the test that keeps each invariant. A reader can walk its
+/// walks, of at most 15 files each.
+pub(super) fn architecture(pages: &[Page]) -> Result<()> {
     let page = pages.iter().find(|page| page.path == Path::new("ARCHITECTURE.md"));
     let text = &page.context("there is no ARCHITECTURE.md")?.text;
-    let section = text.split("\n## ").find(|section| section.starts_with("Four walks"));
-    for walk in section.context("ARCHITECTURE.md has no walks")?.split("\n- **").skip(1) {
-        let (name, files) = walk.split_once("**").context("a walk has a name")?;
+    for path in named(text).filter(|word| word.ends_with(".rs") || word.ends_with('/')) {
+        let folders = ["crates", "crates/nextpair/src", "."];
+        let is_there = folders.iter().any(|folder| Path::new(folder).join(path).exists());
+        ensure!(is_there, "ARCHITECTURE.md: {path} is not there");
+    }
+    let section = |name: &str| {
+        let found = text.split("\n## ").find(|section| section.starts_with(name));
+        found.with_context(|| format!("ARCHITECTURE.md has no section {name}"))
+    };
+    for walk in section("Four walks")?.split("\n- **").skip(1) {
         // What follows the first sentence takes the place of some of these files.
-        let (way, others) = files.split_once(". ").unwrap_or((files, ""));
-        let named = |text: &str| -> Vec<String> {
-            let words = text.split('`').skip(1).step_by(2).filter(|word| word.ends_with(".rs"));
-            words.map(str::to_owned).collect()
-        };
-        let way = named(way);
-        ensure!(way.len() <= 15, "{name}: a walk through {} files; 15 are enough", way.len());
-        for file in way.iter().chain(&named(others)) {
-            let folders = ["crates", "crates/nextpair/src", "."];
-            let is_there = folders.iter().any(|folder| Path::new(folder).join(file).exists());
-            ensure!(is_there, "ARCHITECTURE.md, {name}: {file} is not there");
+        let way = walk.split_once(". ").map_or(walk, |(way, _)| way);
+        let files = named(way).filter(|word| word.ends_with(".rs")).count();
+        ensure!((1..=15).contains(&files), "a walk through {files} files; 15 are enough: {way}");
+    }
+    for row in section("Invariants")?.lines().filter(|line| line.starts_with("| ")).skip(2) {
+        let tests = row.rsplit('|').nth(1).unwrap_or_default();
+        ensure!(named(tests).next().is_some(), "no test keeps this invariant: {row}");
+        for test in named(tests) {
+            let mut search = Command::new("git");
+            search.args(["grep", "--quiet", &format!("fn {test}("), "--", "*.rs"]);
+            ensure!(search.status()?.success(), "ARCHITECTURE.md: there is no test {test}");
         }
     }
     Ok(())
+}
+
+/// Words in the type of code.
+fn named(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
 }
 
 fn check_one(pages: &[Page], page: &Page, target: &str) -> Result<()> {
