@@ -212,7 +212,7 @@ fn lock(path: &Path) -> Result<FolderLock, Error> {
     Ok(FolderLock::take(path, "another process is at this experiment")?)
 }
 
-/// Removes partial files of a killed process from the folders of images, seeds and strategies.
+/// Removes partial files of a killed process from the folders of images, seeds, strategies and their models.
 fn remove_unfinished(path: &Path) -> Result<(), Error> {
     let images = ExperimentFolder::new(path).images();
     if images.is_dir() {
@@ -221,7 +221,10 @@ fn remove_unfinished(path: &Path) -> Result<(), Error> {
     for seed in folders_in(path)? {
         if seed.file_name().is_some_and(|name| name.to_string_lossy().starts_with("seed-")) {
             AtomicFile::remove_unfinished(&seed)?;
-            folders_in(&seed)?.iter().try_for_each(|lane| AtomicFile::remove_unfinished(lane))?;
+            for lane in folders_in(&seed)? {
+                AtomicFile::remove_unfinished(&lane)?;
+                folders_in(&lane)?.iter().try_for_each(|run| AtomicFile::remove_unfinished(run))?;
+            }
         }
     }
     Ok(())

@@ -46,7 +46,10 @@ fn killed_anywhere_and_resumed_it_finds_the_same() {
     std::fs::copy(lab.path("whole/experiment.toml"), lab.path("begun/experiment.toml")).unwrap();
     lab.succeeds("run begun --resume");
     lab.assert_same("begun", &expected);
-    // A finished folder can be resumed by its name alone, and has nothing left to do.
+    // A finished folder can be resumed by its name alone, and has nothing left to do but to clear up after a kill that came
+    // while the last state of a model was written.
+    let left = "killed-0/seed-1/hard-negative/round-1/.nextpair-left";
+    std::fs::write(lab.path(left), "").unwrap();
     let run = lab.succeeds("run killed-0 --resume");
     assert!(run.stderr.contains("14 trainings, 14 of them done before"), "{}", run.stderr);
     lab.assert_same("killed-0", &expected);
