@@ -11,7 +11,7 @@ use crate::errors;
 /// An array as `nextpair/_arrays.py` hands it over: its bytes in C order, then items, vectors per item,
 /// dimensions and type.
 #[derive(FromPyObject)]
-pub(crate) struct Lent(PyBuffer<u8>, usize, usize, usize, String);
+pub(crate) struct ArrayView(PyBuffer<u8>, usize, usize, usize, String);
 
 /// Keeps the array, and whatever owns its memory, alive.
 struct Holder(PyBuffer<u8>);
@@ -23,7 +23,7 @@ impl AsRef<[u8]> for Holder {
             // The pointer of an empty buffer may be anything.
             return &[];
         }
-        // SAFETY: `Lent::matrix` checked that the buffer is contiguous, so that `bytes` bytes begin at
+        // SAFETY: `ArrayView::matrix` checked that the buffer is contiguous, so that `bytes` bytes begin at
         // its pointer. The exported buffer keeps its owner from freeing or moving them until it is
         // released, which dropping `self` does, and the slice does not outlive `self`. Any bytes are
         // valid numbers. The package's documentation asks people not to write to an array while it is
@@ -32,10 +32,10 @@ impl AsRef<[u8]> for Holder {
     }
 }
 
-impl Lent {
+impl ArrayView {
     /// The matrix over the array's own memory.
     pub(crate) fn matrix(self, py: Python<'_>) -> PyResult<Matrix> {
-        let Lent(buffer, rows, locals, dim, dtype) = self;
+        let ArrayView(buffer, rows, locals, dim, dtype) = self;
         let dtype = match dtype.as_str() {
             "float16" => Dtype::F16,
             "float32" => Dtype::F32,

@@ -17,7 +17,7 @@ use nextpair::{Addition, Dtype, Side};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arrays::Lent;
+use crate::arrays::ArrayView;
 use crate::errors::{self, Failure};
 use crate::work::How;
 
@@ -133,7 +133,7 @@ impl Dataset {
         &self,
         py: Python<'_>,
         about: (String, String, String),
-        array: Lent,
+        array: ArrayView,
         rows: Option<Vec<i64>>,
         replace: bool,
         how: How<'_>,

@@ -78,7 +78,7 @@ pub(crate) fn run_experiment(
             false => Scenario::create(&folder, experiment, &options, progress)?,
         };
         let jobs = jobs.unwrap_or_else(|| scenario.jobs());
-        Ok(scenario.run(jobs, &Told(progress))?)
+        Ok(scenario.run(jobs, &ObservedProgress(progress))?)
     })?;
     let raw = |Waiting { round, picked, answered, queue }| (round, picked, answered, queue);
     Ok(waiting.map(raw))
@@ -138,7 +138,7 @@ pub(crate) fn rehearse(
         };
         let mut rehearsal = Rehearsal::open(&folder, settings, &options(&device)?)?;
         while let Some(scenario) = rehearsal.next(progress)? {
-            scenario.run(jobs.unwrap_or_else(|| scenario.jobs()), &Told(progress))?;
+            scenario.run(jobs.unwrap_or_else(|| scenario.jobs()), &ObservedProgress(progress))?;
         }
         let advice = rehearsal.advice()?;
         report::write_rehearsal(&advice, &folder, progress)?;
@@ -164,9 +164,9 @@ fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
 }
 
 /// Progress alone: rounds are read afterwards.
-struct Told<'a>(&'a dyn Progress);
+struct ObservedProgress<'a>(&'a dyn Progress);
 
-impl Progress for Told<'_> {
+impl Progress for ObservedProgress<'_> {
     fn start(&self, phase: &'static str, total: u64) {
         self.0.start(phase, total);
     }
@@ -180,6 +180,6 @@ impl Progress for Told<'_> {
     }
 }
 
-impl Observer for Told<'_> {
+impl Observer for ObservedProgress<'_> {
     fn finished(&self, _: &Round, _: &[Round]) {}
 }

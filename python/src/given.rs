@@ -7,7 +7,7 @@ use nextpair::{
 };
 use pyo3::prelude::*;
 
-use crate::arrays::Lent;
+use crate::arrays::ArrayView;
 use crate::errors;
 
 /// A selection as `nextpair/_problem.py` states it. Arrays are by role.
@@ -16,14 +16,14 @@ use crate::errors;
 pub(crate) struct Given {
     pool_side: String,
     metric: String,
-    images: Option<Lent>,
-    texts: Option<Lent>,
-    pool: Option<Lent>,
+    images: Option<ArrayView>,
+    texts: Option<ArrayView>,
+    pool: Option<ArrayView>,
     /// Similarities of the pool and of the pairs.
-    similarities: Option<(Lent, Lent)>,
+    similarities: Option<(ArrayView, ArrayView)>,
     /// Vectors of the pool and of the pairs' half on its side.
-    features: Option<(Lent, Lent)>,
-    queries: Option<Lent>,
+    features: Option<(ArrayView, ArrayView)>,
+    queries: Option<ArrayView>,
     /// `exact`, or a cosine.
     dedupe: Option<String>,
     /// The first item, and the items of the whole pool.
@@ -64,8 +64,8 @@ pub(crate) struct Arrays {
 impl Given {
     /// The selection of no item yet.
     pub(crate) fn selection(self, py: Python<'_>) -> PyResult<Selection<Arrays>> {
-        let one = |lent: Option<Lent>| lent.map(|lent| lent.matrix(py)).transpose();
-        let two = |lent: Option<(Lent, Lent)>| {
+        let one = |lent: Option<ArrayView>| lent.map(|lent| lent.matrix(py)).transpose();
+        let two = |lent: Option<(ArrayView, ArrayView)>| {
             lent.map(|(pool, paired)| Ok::<_, PyErr>((pool.matrix(py)?, paired.matrix(py)?)))
                 .transpose()
         };

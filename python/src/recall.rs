@@ -6,7 +6,7 @@ use nextpair::engine::{Embeddings, Recall, Stored, Vectors, ranks};
 use nextpair::{Error, Matrix, Metric, Similarity};
 use pyo3::prelude::*;
 
-use crate::arrays::Lent;
+use crate::arrays::ArrayView;
 use crate::errors;
 use crate::work::How;
 
@@ -18,8 +18,8 @@ type Direction = (f64, f64, f64, f64, f64, f64, f64, Vec<u32>);
 #[pyfunction]
 pub(crate) fn recall(
     py: Python<'_>,
-    embeddings: Option<(Lent, Lent)>,
-    similarities: Option<Lent>,
+    embeddings: Option<(ArrayView, ArrayView)>,
+    similarities: Option<ArrayView>,
     image_of: Vec<u32>,
     metric: &str,
     how: How<'_>,

@@ -28,14 +28,14 @@ pub(crate) struct How<'py>(Option<usize>, Option<Bound<'py, PyAny>>);
 
 /// What the work has told so far.
 #[derive(Default)]
-struct Told {
+struct CallbackProgress {
     phase: Mutex<&'static str>,
     done: AtomicU64,
     total: AtomicU64,
     stopped: AtomicBool,
 }
 
-impl Progress for Told {
+impl Progress for CallbackProgress {
     fn start(&self, phase: &'static str, total: u64) {
         if let Ok(mut current) = self.phase.lock() {
             *current = phase;
@@ -53,7 +53,7 @@ impl Progress for Told {
     }
 }
 
-impl Told {
+impl CallbackProgress {
     /// Tells Python, unless nothing has begun.
     fn tell(&self, progress: &Bound<'_, PyAny>) -> PyResult<()> {
         let phase = self.phase.lock().map(|phase| *phase).unwrap_or_default();
@@ -74,7 +74,7 @@ impl How<'_> {
         py: Python<'_>,
         job: impl FnOnce(&dyn Progress) -> Result<T, Failure> + Send + 'static,
     ) -> PyResult<T> {
-        let told = Arc::new(Told::default());
+        let told = Arc::new(CallbackProgress::default());
         let (send, results) = mpsc::channel();
         // A pool of this call: a process that was forked has none of its parent's threads.
         let pool = self.pool(py)?;
@@ -114,7 +114,7 @@ impl How<'_> {
         }
     }
 
-    fn tell(&self, told: &Told) -> PyResult<()> {
+    fn tell(&self, told: &CallbackProgress) -> PyResult<()> {
         self.1.as_ref().map_or(Ok(()), |progress| told.tell(progress))
     }
 

@@ -1,17 +1,17 @@
-//! Trainings that have learned nothing, told by their losses.
+//! Trainings that stay on a plateau, by their losses.
 
 use std::fmt;
 
 use crate::{Architecture, Criterion, Epoch, Evaluation, Reduction, Training, Violation};
 
 /// How far below the loss of equal scores a loss has to be, as a share of it.
-const NEAR: f64 = 0.01;
+const PLATEAU: f64 = 0.01;
 /// The share of the fall of a loss in the last quarter of the epochs above which more epochs would lower it further.
-const STILL: f64 = 0.15;
+const STILL_FALLING: f64 = 0.15;
 /// Rates above this are hardly ever right.
 const HIGH_RATE: f64 = 0.01;
 
-/// A training whose loss ended where that of a model ends to which all pairs are alike.
+/// A training that stayed on a plateau: its loss ended at that of a model with equal scores for all pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plateau {
     /// The loss of the last epoch.
@@ -41,7 +41,7 @@ impl Plateau {
         }
         let loss = epochs.last().map(|epoch| epoch.loss - epoch.auxiliary)?;
         let alike = model.losses() as f64 * loss_of_equal_scores(training, pairs);
-        let stuck = alike > 0.0 && loss >= (1.0 - NEAR) * alike;
+        let stuck = alike > 0.0 && loss >= (1.0 - PLATEAU) * alike;
         let hardest_at_once = training.violation_at(0) == Violation::Max
             && matches!(training.loss, Criterion::Hinge | Criterion::CrossEntropy);
         stuck.then_some(Plateau { loss, alike, rate: training.rate, hardest_at_once })
@@ -53,7 +53,7 @@ impl fmt::Display for Plateau {
         let Plateau { loss, alike, rate, hardest_at_once } = self;
         write!(
             out,
-            "the loss ended at {loss:.3}, and a model to which all pairs are alike has {alike:.3}: \
+            "the loss ended at {loss:.3}, and equal scores for all pairs have {alike:.3}: \
              hardly anything was learned; "
         )?;
         match (*rate > HIGH_RATE, hardest_at_once) {
@@ -76,7 +76,7 @@ pub fn still_falling(epochs: &[Epoch]) -> Option<f64> {
     let last = epochs.len().checked_sub(1).filter(|&last| last >= 3)?;
     let (first, late, last) = (loss(0)?, loss(last - quarter)?, loss(last)?);
     let share = (late - last) / (first - last);
-    (first > last && share > STILL).then_some(share)
+    (first > last && share > STILL_FALLING).then_some(share)
 }
 
 /// The loss per pair of a model that gives all pairs the same score.

@@ -36,7 +36,7 @@ pub use time::{PhaseTime, Time};
 const VERSION: u32 = 2;
 
 /// The percentage of picks without their other half from which on there is a warning.
-const MUCH_REFUSED: f64 = 5.0;
+const REFUSED_PERCENT_TO_WARN: f64 = 5.0;
 
 /// The evidence of one experiment, of several pooled ones, or of several side by side.
 #[derive(Clone, Debug, Serialize)]
@@ -222,7 +222,7 @@ impl Refused {
 
     /// Returns whether they are so many that strategies should be chosen by it.
     pub fn is_much(&self) -> bool {
-        self.percent() > MUCH_REFUSED
+        self.percent() > REFUSED_PERCENT_TO_WARN
     }
 }
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from .errors import ArrayTypeError, InputError
 
 Array: TypeAlias = npt.NDArray[Any]
-Lent: TypeAlias = tuple[npt.NDArray[np.uint8], int, int, int, str]
+ArrayView: TypeAlias = tuple[npt.NDArray[np.uint8], int, int, int, str]
 
 _READ = ("float16", "float32", "float64")
 
@@ -99,14 +99,14 @@ def readable(given: Any, name: str, most: int = 2) -> Array:
     return np.ascontiguousarray(array, dtype=dtype)
 
 
-def lend(given: Any, name: str, most: int = 2) -> Lent:
+def lend(given: Any, name: str, most: int = 2) -> ArrayView:
     """Bytes, items, vectors per item, dimensions and type, as the engine takes them."""
     array = readable(given, name, most)
     vectors = array.shape[1] if array.ndim == 3 else 1
     return (array.reshape(-1).view(np.uint8), array.shape[0], vectors, array.shape[-1], array.dtype.name)
 
 
-def lend_two(given: Any, name: str, most: int = 2) -> tuple[Lent, Lent] | None:
+def lend_two(given: Any, name: str, most: int = 2) -> tuple[ArrayView, ArrayView] | None:
     """Two arrays: of the pool, and of the pairs."""
     if given is None:
         return None

@@ -5,7 +5,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
-from ._arrays import Lent
+from ._arrays import ArrayView
 
 # Threads, and who hears how far the work is.
 How: TypeAlias = tuple[int | None, Callable[[str, int, int], object] | None]
@@ -27,12 +27,12 @@ class Settings(TypedDict):
 class Given(TypedDict):
     pool_side: str
     metric: str
-    images: Lent | None
-    texts: Lent | None
-    pool: Lent | None
-    similarities: tuple[Lent, Lent] | None
-    features: tuple[Lent, Lent] | None
-    queries: Lent | None
+    images: ArrayView | None
+    texts: ArrayView | None
+    pool: ArrayView | None
+    similarities: tuple[ArrayView, ArrayView] | None
+    features: tuple[ArrayView, ArrayView] | None
+    queries: ArrayView | None
     dedupe: str | None
     part: tuple[int, int] | None
     device: str
@@ -91,8 +91,8 @@ def join(parts: list[bytes]) -> bytes: ...
 def candidates(part: bytes) -> list[int]: ...
 def items_of(part: bytes) -> list[tuple[int, int]]: ...
 def recall(
-    embeddings: tuple[Lent, Lent] | None,
-    similarities: Lent | None,
+    embeddings: tuple[ArrayView, ArrayView] | None,
+    similarities: ArrayView | None,
     image_of: list[int],
     metric: str,
     how: How,
@@ -166,7 +166,7 @@ class Dataset:
         self, side: str, name: str | None
     ) -> tuple[bytes, int, int, int, str, list[int | None]]: ...
     def add_features(
-        self, about: tuple[str, str, str], array: Lent, rows: list[int] | None, replace: bool, how: How
+        self, about: tuple[str, str, str], array: ArrayView, rows: list[int] | None, replace: bool, how: How
     ) -> None: ...
     def embed(self, encoder: GivenEncoder, how: How) -> tuple[int, int, int]: ...
     def enlarge(

@@ -52,7 +52,7 @@ pub(crate) struct ModelArgs {
     /// Heads: units of a hidden layer; 0 for none
     #[arg(long, value_name = "N")]
     hidden: Option<usize>,
-    /// Heads: add what they say to the vectors, of as many numbers as --dim
+    /// Heads: an adapter, which adds its output to vectors of --dim dimensions
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     adapter: Option<bool>,
     /// VSE++, VSE0: a caption is the state at its last word, or the mean of all states
@@ -71,7 +71,7 @@ pub(crate) struct ModelArgs {
 #[group(id = "training-settings")]
 #[command(next_help_heading = "Training")]
 pub(crate) struct TrainingArgs {
-    /// Passes over the pairs. What is not given here is as it was published with the model or suits it
+    /// Passes over the pairs. Settings of training that are not given are those of the model
     /// [default: 40; heads 120]
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
@@ -81,27 +81,27 @@ pub(crate) struct TrainingArgs {
     /// The learning rate at first [default: 2e-4; heads 1e-3]
     #[arg(long, value_name = "X", value_parser = finite)]
     rate: Option<f64>,
-    /// Epochs after which the rate falls, again and again [default: 20; heads 100]
+    /// Epochs between two decays of the learning rate [default: 20; heads 100]
     #[arg(long, value_name = "N")]
     decay_every: Option<usize>,
-    /// What the rate is multiplied by then [default: 0.1]
+    /// The factor of a decay [default: 0.1]
     #[arg(long, value_name = "X", value_parser = finite)]
     decay_factor: Option<f64>,
-    /// How weights follow their gradients; sgd has Nesterov's momentum [default: adam]
+    /// The optimiser; sgd has Nesterov's momentum [default: adam]
     #[arg(long, value_name = "adam|adamw|amsgrad|sgd", hide_possible_values = true)]
     optimiser: Option<OptimiserValue>,
-    /// adamw, sgd: the decay of weights [default: 0]
+    /// adamw, sgd: weight decay [default: 0]
     #[arg(long, value_name = "X", value_parser = finite)]
     weight_decay: Option<f64>,
-    /// A factor of the rate for weights whose names begin so, such as gru.=0.1; 0 leaves them as they
-    /// are. May be given again
+    /// A factor of the learning rate for weights whose names begin so, such as gru.=0.1; 0 freezes them.
+    /// May be repeated
     #[arg(long, value_name = "NAME=X", value_parser = rate_factor)]
     rate_factor: Vec<(String, f64)>,
     /// The loss: hinges, InfoNCE in both directions, or cross entropy of scores that are probabilities
     /// [default: hinge; camp cross-entropy; heads info-nce]
     #[arg(long, value_name = "hinge|info-nce|cross-entropy", hide_possible_values = true)]
     loss: Option<CriterionName>,
-    /// By how much a right pair should beat a wrong one [default: 0.2]
+    /// The margin between a right pair and a wrong one [default: 0.2]
     #[arg(long, value_name = "X", value_parser = finite)]
     margin: Option<f64>,
     /// Which violations count: the hardest, or all [default: max; sum for vse0]
@@ -122,24 +122,23 @@ pub(crate) struct TrainingArgs {
     /// Learn the temperature of InfoNCE, from --loss-temperature on
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     learn_temperature: Option<bool>,
-    /// Gradients are scaled down to this norm [default: 2]
+    /// Clip gradients to this norm [default: 2]
     #[arg(long, value_name = "X", value_parser = finite)]
     clip: Option<f64>,
-    /// The share of features and of word vectors that training drops [default: 0; heads 0.7]
+    /// Dropout of features and of word vectors [default: 0; heads 0.7]
     #[arg(long, value_name = "SHARE", value_parser = finite)]
     dropout_inputs: Option<f64>,
-    /// The share of hidden units and of dimensions of the joint space that training drops
-    /// [default: 0]
+    /// Dropout of hidden units and of dimensions of the joint space [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = finite)]
     dropout_states: Option<f64>,
-    /// Keep the mean of the weights after so many epochs at the end; 0 for the best epoch [default: 0]
+    /// Average the weights of this many last epochs; 0 keeps the best epoch [default: 0]
     #[arg(long, value_name = "N")]
     average_last: Option<usize>,
-    /// Epochs at the end that are evaluated on dev; the best is kept. With --average-last the mean is
+    /// Last epochs that are evaluated on dev; the best is kept. With --average-last the average is
     /// evaluated, unless this is 0 [default: 10; heads 1]
     #[arg(long, value_name = "N")]
     validate_last: Option<usize>,
-    /// Images of dev that are used for it [default: 1000]
+    /// Images of dev in this evaluation [default: 1000]
     #[arg(long, value_name = "N")]
     validate_images: Option<usize>,
     /// Which captions of an image make pairs [default: all; random in experiments]
