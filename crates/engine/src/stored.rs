@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::{Error, Similarity};
 
 /// Known similarities in a matrix of rows by columns, which may be a mapped file and larger than
-/// memory. [`KnownSimilarities`](crate::Given) is the same over numbers in memory.
+/// memory. [`KnownSimilarities`](crate::KnownSimilarities) is the same over numbers in memory.
 ///
 /// The canonical similarity is the stored number.
 pub struct Stored {
