@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[0.6, 0.41, 0.3]), None);
         let said = of(&[0.6, 0.4001]).unwrap().to_string();
-        assert!(said.starts_with("the loss ended at 0.400, and a model"), "{said}");
+        assert!(said.starts_with("the loss ended at 0.400, and equal scores"), "{said}");
         assert!(
             said.contains("try another rate than 0.0002, or let all negatives count"),
             "{said}"
